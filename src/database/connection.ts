@@ -1,0 +1,194 @@
+import pg from 'pg'
+import { WaybillError } from '../errors.ts'
+import { databaseError, failureOf } from './failures.ts'
+
+export interface ConnectionOptions {
+  /** `postgres://user:password@host:port/database`. The password is never printed. */
+  databaseUrl: string
+  /** For error messages. */
+  schema: string
+  /** Shown in `pg_stat_activity`. Default: `waybill`. */
+  applicationName?: string
+  /** Limit for connecting, in milliseconds. Default: 10 000. */
+  connectTimeoutMs?: number
+  /** Limit for one statement, in milliseconds, measured on this side. Default: 30 000. */
+  queryTimeoutMs?: number
+  /** Called once for each session that was made. */
+  onConnect?: (session: Session) => void | Promise<void>
+}
+
+export interface QueryOptions {
+  /** Prepares the statement under this name, where no pooler stands between. */
+  name?: string
+  /** Rows as arrays of columns instead of objects. */
+  rowMode?: 'array'
+  /** Overrides `queryTimeoutMs` for this statement. */
+  timeoutMs?: number
+}
+
+export interface QueryResult<Row> {
+  rows: Row[]
+  rowCount: number
+}
+
+/** One session with the server, as long as it lasts. */
+export interface Session {
+  readonly client: pg.Client
+  /** True when a transaction pooler stands between: no LISTEN, no named statements. */
+  readonly pooled: boolean
+}
+
+/**
+ * One connection that recovers: it connects at the first statement, and again at the next statement after the
+ * session was lost. A statement is never repeated by itself.
+ */
+export interface Connection {
+  /** Host, port and database, without a password. */
+  readonly where: string
+  /**
+   * @throws DATABASE_UNREACHABLE (also after 25006: the server became read-only), DATABASE_TIMEOUT,
+   *   PERMISSION_DENIED, SCHEMA_MISSING, or PostgreSQL's own error.
+   */
+  query<Row = Record<string, unknown>>(
+    text: string,
+    values?: readonly unknown[],
+    options?: QueryOptions,
+  ): Promise<QueryResult<Row>>
+  /** The session at hand, made if need be. */
+  session(): Promise<Session>
+  /** Drops the session; the next statement makes a new one. */
+  reset(): void
+  /** Idempotent. Statements under way fail. */
+  close(): Promise<void>
+}
+
+// int8 and timestamptz stay text: a JavaScript number loses digits, a Date loses microseconds.
+const asText = new Set<number>([20, 1184, 1114])
+const types: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text') =>
+    asText.has(oid) ? (value: string) => value : pg.types.getTypeParser(oid, format)) as never,
+}
+
+export function createConnection(options: ConnectionOptions): Connection {
+  const { databaseUrl, schema, connectTimeoutMs = 10_000, queryTimeoutMs = 30_000 } = options
+  const where = describeUrl(databaseUrl)
+  let current: Promise<Session> | undefined
+  let closed = false
+
+  async function connect(): Promise<Session> {
+    const client = new pg.Client({
+      connectionString: databaseUrl,
+      application_name: options.applicationName ?? 'waybill',
+      connectionTimeoutMillis: connectTimeoutMs,
+      keepAlive: true,
+      types,
+    })
+    // Without a listener a killed session would end the process, idle or not.
+    client.on('error', () => drop(session))
+    client.on('end', () => drop(session))
+    const session = (async (): Promise<Session> => {
+      try {
+        await client.connect()
+        // A transaction pooler answers the start-up itself, with a process id of its own.
+        const { rows } = await bounded(client, client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid'), connectTimeoutMs)
+        const made = { client, pooled: rows[0]?.pid !== (client as unknown as { processID: number }).processID }
+        await options.onConnect?.(made)
+        return made
+      } catch (error) {
+        destroy(client)
+        throw error
+      }
+    })()
+    current = session
+    return session
+  }
+
+  function drop(session: Promise<Session> | undefined): void {
+    if (session === undefined || current !== session) return
+    current = undefined
+    session.then(({ client }) => destroy(client), () => undefined)
+  }
+
+  async function session(): Promise<Session> {
+    if (closed) throw new WaybillError('DATABASE_UNREACHABLE', `the connection to ${where} is closed`)
+    const attempt = current ?? connect()
+    try {
+      return await attempt
+    } catch (error) {
+      if (current === attempt) current = undefined
+      throw databaseError(error, { where, schema })
+    }
+  }
+
+  async function query<Row>(text: string, values: readonly unknown[] = [], how: QueryOptions = {}): Promise<QueryResult<Row>> {
+    const mine = await session()
+    const attempt = current
+    try {
+      const result = await bounded(
+        mine.client,
+        mine.client.query({
+          text,
+          values: values as unknown[],
+          ...(how.name !== undefined && !mine.pooled ? { name: how.name } : {}),
+          ...(how.rowMode === undefined ? {} : { rowMode: how.rowMode }),
+        } as pg.QueryConfig),
+        how.timeoutMs ?? queryTimeoutMs,
+      )
+      return { rows: result.rows as Row[], rowCount: result.rowCount ?? 0 }
+    } catch (error) {
+      if (failureOf(error) === 'connection') drop(attempt)
+      const role = mine.client.user
+      throw databaseError(error, { where, schema, ...(role === undefined ? {} : { role }) })
+    }
+  }
+
+  return {
+    where,
+    query,
+    session,
+    reset: () => drop(current),
+    async close() {
+      if (closed) return
+      closed = true
+      const last = current
+      current = undefined
+      const open = await last?.catch(() => undefined)
+      if (open === undefined) return
+      const timer = setTimeout(() => destroy(open.client), 1000)
+      await open.client.end().catch(() => undefined)
+      clearTimeout(timer)
+    },
+  }
+}
+
+/** A black-holed socket gives no event: only a limit on this side finds out. */
+async function bounded<T>(client: pg.Client, work: Promise<T>, limitMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const limit = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new WaybillError('DATABASE_TIMEOUT', `PostgreSQL did not answer within ${limitMs} ms`))
+      destroy(client)
+    }, limitMs)
+  })
+  try {
+    return await Promise.race([work, limit])
+  } finally {
+    clearTimeout(timer)
+    work.catch(() => undefined)
+  }
+}
+
+function destroy(client: pg.Client): void {
+  const { stream } = (client as unknown as { connection: { stream: { destroy(): void } } }).connection
+  stream.destroy()
+}
+
+/** Host, port and database of a connection URL: what may be shown to people. */
+export function describeUrl(databaseUrl: string): string {
+  try {
+    const url = new URL(databaseUrl)
+    return `${url.hostname || url.searchParams.get('host') || 'localhost'}:${url.port || '5432'}${url.pathname}`
+  } catch {
+    return 'the configured address'
+  }
+}

@@ -1,0 +1,47 @@
+import type { AfterDeadLetter } from '../types.ts'
+
+/** How the relay works; each with its default and range in `relayDefaults` and `docs/reference/configuration.md`. */
+export interface RelayTuning {
+  /** Most messages for one `publish()` call. Default 200, 1 to 10 000. */
+  batchSize: number
+  /** `publish()` calls under way at once for each destination. Default 2, 1 to 64. */
+  workers: number
+  /** Counted failures after which an event becomes a dead letter. Default 8, 1 to 1 000. */
+  maxAttempts: number
+  /** Default `continue`. */
+  afterDeadLetter: AfterDeadLetter
+  /** Limit for one `publish()` call, in milliseconds. Default 10 000, 10 to 600 000. */
+  publishTimeoutMs: number
+  /** How long a bucket stays with a relay that says nothing, in milliseconds. Default 10 000, 1 000 to 600 000. */
+  leaseMs: number
+  /** Longest pause between two looks for work when idle without notifications, in milliseconds. Default 1 000, 1 to 60 000. */
+  pollIntervalMs: number
+  /** `auto`: sleeping relays are woken by NOTIFY; `poll`: no notifications at all. Default `auto`. */
+  wakeup: 'auto' | 'poll'
+  /** First pause after a counted failure, in milliseconds; doubles each time, full jitter. Default 1 000, 1 to 3 600 000. */
+  retryBaseMs: number
+  /** Longest pause between two tries of one event, in milliseconds. Default 300 000, 1 to 86 400 000. */
+  retryMaxMs: number
+  /** Longest pause between two probes of a destination that is away, in milliseconds. Default 30 000, 1 to 3 600 000. */
+  probeMaxMs: number
+  /** After how long an explicit answer (500, a nack) counts without other evidence, in milliseconds. Default 900 000, 0 to 86 400 000. */
+  outageGraceMs: number
+  /** Grace for work under way at a clean stop, in milliseconds. Default 15 000, 0 to 600 000. */
+  stopGraceMs: number
+}
+
+export const relayDefaults: Readonly<RelayTuning> = Object.freeze({
+  batchSize: 200,
+  workers: 2,
+  maxAttempts: 8,
+  afterDeadLetter: 'continue',
+  publishTimeoutMs: 10_000,
+  leaseMs: 10_000,
+  pollIntervalMs: 1_000,
+  wakeup: 'auto',
+  retryBaseMs: 1_000,
+  retryMaxMs: 300_000,
+  probeMaxMs: 30_000,
+  outageGraceMs: 900_000,
+  stopGraceMs: 15_000,
+})

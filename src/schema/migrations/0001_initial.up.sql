@@ -1,0 +1,294 @@
+-- Waybill 0001: the outbox, the bookkeeping of the relay, the consumer side.
+-- Runs as it stands for the schema "waybill" and 64 buckets; the migrator puts in other names and numbers.
+
+CREATE SCHEMA IF NOT EXISTS "waybill";
+
+-- Which bucket a pair belongs to. Chained hashes keep ('a','bc') and ('ab','c') apart; COLLATE "C" makes the
+-- result independent of the database's collation; hashtextextended is what hash partitioning relies on, so
+-- it is stable across majors. Written as one expression without SET, so that PostgreSQL inlines it.
+CREATE FUNCTION "waybill".outbox_bucket(aggregate_type text, aggregate_id text) RETURNS smallint
+  LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+  AS $waybill$
+    SELECT ((pg_catalog.hashtextextended(
+      aggregate_id COLLATE "C", pg_catalog.hashtextextended(aggregate_type COLLATE "C", 0)
+    ) & 9223372036854775807) % 64 /* buckets */)::smallint
+  $waybill$;
+
+CREATE TABLE "waybill".outbox_events (
+  id              uuid        NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY,
+  aggregate_type  text        NOT NULL CHECK (char_length(aggregate_type) BETWEEN 1 AND 255),
+  aggregate_id    text        NOT NULL CHECK (char_length(aggregate_id) BETWEEN 1 AND 255),
+  event_type      text        NOT NULL CHECK (char_length(event_type) BETWEEN 1 AND 255),
+  payload         jsonb       NOT NULL,
+  headers         jsonb       NOT NULL DEFAULT '{}',
+  revision        bigint      CHECK (revision >= 0),
+  intent_scope    text        NOT NULL DEFAULT '' CHECK (char_length(intent_scope) <= 100),
+  operation_id    text,
+  attempts        integer     NOT NULL DEFAULT 0,
+  crashes         integer     NOT NULL DEFAULT 0,
+  retry_after     timestamptz,
+  last_attempt_at timestamptz,
+  last_error      text,
+  created_at      timestamptz NOT NULL DEFAULT now(),
+  processed_at    timestamptz,
+  dead_at         timestamptz,
+  holds           boolean     NOT NULL DEFAULT false,
+  discarded_at    timestamptz,
+  receipt         text,
+  position        bigint      GENERATED ALWAYS AS IDENTITY,
+  xid             xid8        NOT NULL DEFAULT pg_current_xact_id(),
+  bucket          smallint    GENERATED ALWAYS AS ("waybill".outbox_bucket(aggregate_type, aggregate_id)) STORED
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.05,
+        autovacuum_analyze_scale_factor = 0.05);
+
+COMMENT ON TABLE "waybill".outbox_events IS
+  'Waybill: events to deliver. INSERT the pair, event_type and payload; everything else has a default.';
+COMMENT ON COLUMN "waybill".outbox_events.crashes IS
+  'deaths of a relay while it handled this event; any settlement sets it back to 0';
+COMMENT ON COLUMN "waybill".outbox_events.holds IS
+  'a dead letter that keeps the later events of its aggregate back until it is retried or discarded';
+
+-- What a relay reads: pending rows of a bucket in order. Small whatever was published, free of dead letters.
+CREATE INDEX outbox_events_pending ON "waybill".outbox_events (bucket, position)
+  WHERE processed_at IS NULL AND dead_at IS NULL AND discarded_at IS NULL;
+
+-- Pages of `list` in position order, and the sweep of the pruner.
+CREATE UNIQUE INDEX outbox_events_position ON "waybill".outbox_events (position);
+
+-- One intent for each revision and scope.
+CREATE UNIQUE INDEX outbox_events_revision
+  ON "waybill".outbox_events (aggregate_type, aggregate_id, revision, intent_scope)
+  WHERE revision IS NOT NULL;
+
+-- Events that failed and are not settled: finds what blocks an aggregate, and counts blocked aggregates.
+CREATE INDEX outbox_events_troubled ON "waybill".outbox_events (aggregate_type, aggregate_id, position)
+  WHERE processed_at IS NULL AND discarded_at IS NULL AND last_attempt_at IS NOT NULL;
+
+-- Dead letters that hold their aggregate: read once by each new owner of a bucket.
+CREATE INDEX outbox_events_holding ON "waybill".outbox_events (bucket)
+  WHERE holds AND dead_at IS NOT NULL AND processed_at IS NULL AND discarded_at IS NULL;
+
+CREATE INDEX outbox_events_dead ON "waybill".outbox_events (position)
+  WHERE dead_at IS NOT NULL AND processed_at IS NULL AND discarded_at IS NULL;
+
+CREATE TABLE "waybill".outbox_relays (
+  relay_id      uuid        PRIMARY KEY,
+  host          text        NOT NULL,
+  process_id    integer     NOT NULL,
+  version       text        NOT NULL,
+  started_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+  expires_at    timestamptz NOT NULL,
+  asleep_until  timestamptz,
+  info          jsonb       NOT NULL DEFAULT '{}'
+);
+COMMENT ON TABLE "waybill".outbox_relays IS
+  'live relays; host and process_id are for people only. asleep_until: wants a NOTIFY until then';
+
+CREATE TABLE "waybill".outbox_buckets (
+  bucket        smallint    PRIMARY KEY,
+  owner         uuid,
+  epoch         bigint      NOT NULL DEFAULT 0,
+  leased_until  timestamptz,
+  read_at       timestamptz,
+  rescan        bigint      NOT NULL DEFAULT 0
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+COMMENT ON TABLE "waybill".outbox_buckets IS
+  'the lease of each bucket; epoch is the fencing token and grows with each change of owner; read_at: when the owner last read it; rescan: raised by a command that put rows back, so that the owner reads from the start';
+INSERT INTO "waybill".outbox_buckets (bucket) SELECT generate_series(0, 64 /* buckets */ - 1);
+
+-- Work that one relay at a time does for all: taking the sample of counts, pruning.
+CREATE TABLE "waybill".outbox_tasks (
+  name          text        PRIMARY KEY,
+  owner         uuid,
+  leased_until  timestamptz,
+  finished_at   timestamptz,
+  result        jsonb
+);
+INSERT INTO "waybill".outbox_tasks (name) VALUES ('sample'), ('prune');
+
+CREATE TABLE "waybill".publication_heads (
+  aggregate_type   text        NOT NULL,
+  aggregate_id     text        NOT NULL,
+  intent_scope     text        NOT NULL DEFAULT '',
+  revision         bigint      NOT NULL,
+  event_id         uuid        NOT NULL,
+  relayed_at       timestamptz,
+  relayed_revision bigint,
+  PRIMARY KEY (aggregate_type, aggregate_id, intent_scope)
+);
+COMMENT ON TABLE "waybill".publication_heads IS
+  'the newest published revision of each aggregate, kept after retention; relayed_at belongs to revision, relayed_revision is the newest revision known to be relayed';
+
+CREATE TABLE "waybill".replays (
+  event_id      uuid        NOT NULL,
+  number        integer     NOT NULL,
+  state         text        NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'relayed', 'dead')),
+  requested_by  text        NOT NULL,
+  reason        text        NOT NULL,
+  requested_at  timestamptz NOT NULL DEFAULT now(),
+  relayed_at    timestamptz,
+  attempts      integer     NOT NULL DEFAULT 0,
+  retry_after   timestamptz,
+  last_error    text,
+  receipt       text,
+  PRIMARY KEY (event_id, number)
+);
+CREATE UNIQUE INDEX replays_open ON "waybill".replays (event_id) WHERE state = 'pending';
+
+CREATE TABLE "waybill".decisions (
+  id            uuid        PRIMARY KEY DEFAULT gen_random_uuid(),
+  action        text        NOT NULL,
+  aggregate_type text,
+  aggregate_id  text,
+  revision      bigint,
+  intent_scope  text,
+  event_id      uuid,
+  decided_by    text        NOT NULL,
+  reason        text        NOT NULL,
+  details       jsonb       NOT NULL DEFAULT '{}',
+  decided_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX decisions_decided_at ON "waybill".decisions (decided_at);
+
+-- The consumer side. May live in another database; the same migrations make it there.
+CREATE TABLE "waybill".processed_events (
+  consumer       text        NOT NULL CHECK (char_length(consumer) BETWEEN 1 AND 100),
+  event_id       text        NOT NULL CHECK (char_length(event_id) BETWEEN 1 AND 255),
+  result         text        NOT NULL CHECK (result IN ('applied', 'stale', 'rejected', 'parked')),
+  aggregate_type text,
+  aggregate_id   text,
+  revision       bigint,
+  attempts       integer     NOT NULL DEFAULT 0,
+  error          text,
+  received_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+  processed_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (consumer, event_id)
+);
+CREATE INDEX processed_events_processed_at ON "waybill".processed_events (processed_at);
+
+CREATE TABLE "waybill".projection_revisions (
+  projection     text        NOT NULL CHECK (char_length(projection) BETWEEN 1 AND 100),
+  aggregate_type text        NOT NULL,
+  aggregate_id   text        NOT NULL,
+  revision       bigint      NOT NULL,
+  event_id       text        NOT NULL,
+  applied_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (projection, aggregate_type, aggregate_id)
+);
+
+CREATE TABLE "waybill".consumer_effects (
+  consumer       text        NOT NULL CHECK (char_length(consumer) BETWEEN 1 AND 100),
+  effect_key     text        NOT NULL CHECK (char_length(effect_key) BETWEEN 1 AND 500),
+  event_id       text        NOT NULL,
+  done_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (consumer, effect_key)
+);
+
+CREATE VIEW "waybill".outbox_dead_letters AS
+  SELECT * FROM "waybill".outbox_events
+  WHERE dead_at IS NOT NULL AND processed_at IS NULL AND discarded_at IS NULL;
+
+CREATE VIEW "waybill".publication_intents AS
+  SELECT aggregate_id || ':' || revision || CASE WHEN intent_scope = '' THEN '' ELSE '#' || intent_scope END
+           AS intent_key,
+         aggregate_type, aggregate_id, revision, intent_scope,
+         CASE WHEN processed_at IS NOT NULL THEN 'relayed' WHEN dead_at IS NOT NULL THEN 'dead' ELSE 'pending' END
+           AS status,
+         attempts, created_at, processed_at AS relayed_at, last_error, id AS event_id
+  FROM "waybill".outbox_events
+  WHERE revision IS NOT NULL;
+
+-- The wake-up. Fires once for each statement and notifies only while a relay says that it sleeps: a NOTIFY
+-- takes a cluster-wide lock until its commit is on disk, so a busy system must not notify. The channel is named
+-- after the table's oid: unique in the database, and free of every question of quoting and length.
+CREATE FUNCTION "waybill".outbox_wakeup() RETURNS trigger
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  AS $waybill$
+  BEGIN
+    IF EXISTS (SELECT FROM "waybill".outbox_relays WHERE asleep_until > clock_timestamp()) THEN
+      PERFORM pg_notify('waybill_' || TG_RELID, '');
+    END IF;
+    RETURN NULL;
+  END
+  $waybill$;
+
+CREATE TRIGGER outbox_wakeup AFTER INSERT ON "waybill".outbox_events
+  FOR EACH STATEMENT EXECUTE FUNCTION "waybill".outbox_wakeup();
+
+-- True when this very transaction has written exactly this intent: lets a writer without SELECT repeat a call.
+CREATE FUNCTION "waybill".outbox_wrote_intent(
+  aggregate_type text, aggregate_id text, revision bigint, intent_scope text, event_type text, payload jsonb
+) RETURNS boolean
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  AS $waybill$
+    SELECT EXISTS (
+      SELECT FROM "waybill".outbox_events AS e
+      WHERE e.aggregate_type = $1 AND e.aggregate_id = $2 AND e.revision = $3 AND e.intent_scope = $4
+        AND e.event_type = $5 AND e.payload = $6 AND e.xid = pg_current_xact_id_if_assigned()
+    )
+  $waybill$;
+
+-- Writes a batch of events of which some carry revisions, all or nothing, in one statement.
+-- Each event: {id, aggregate_type, aggregate_id, event_type, payload, headers, revision, intent_scope,
+-- operation_id}. Answers {"ok": true, "written": n}, or says why nothing was written:
+-- {"ok": false, "reason": "transaction"} outside a transaction,
+-- {"ok": false, "reason": "revision", "index": i, "newest": r} on a conflict.
+-- Heads are locked in one order, whatever the order of the batch, so that two batches cannot deadlock.
+CREATE FUNCTION "waybill".outbox_publish_intents(events jsonb) RETURNS jsonb
+  LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+  AS $waybill$
+  DECLARE
+    event record;
+    newest bigint;
+    repeated bigint[] := '{}';
+    conflict jsonb;
+    written bigint;
+  BEGIN
+    IF pg_current_xact_id_if_assigned() IS NULL THEN
+      RETURN '{"ok": false, "reason": "transaction"}';
+    END IF;
+    BEGIN
+      FOR event IN
+        SELECT e.ordinality - 1 AS index, r.*
+        FROM jsonb_array_elements(events) WITH ORDINALITY AS e(value, ordinality),
+             jsonb_to_record(e.value) AS r(id uuid, aggregate_type text, aggregate_id text, event_type text,
+                                           payload jsonb, revision bigint, intent_scope text)
+        WHERE r.revision IS NOT NULL
+        ORDER BY r.aggregate_type COLLATE "C", r.aggregate_id COLLATE "C", r.intent_scope COLLATE "C", e.ordinality
+      LOOP
+        INSERT INTO "waybill".publication_heads AS h (aggregate_type, aggregate_id, intent_scope, revision, event_id)
+        VALUES (event.aggregate_type, event.aggregate_id, event.intent_scope, event.revision, event.id)
+        ON CONFLICT (aggregate_type, aggregate_id, intent_scope) DO UPDATE
+          SET revision = excluded.revision, event_id = excluded.event_id, relayed_at = NULL
+          WHERE h.revision < excluded.revision;
+        IF NOT FOUND THEN
+          IF "waybill".outbox_wrote_intent(event.aggregate_type, event.aggregate_id, event.revision,
+                                           event.intent_scope, event.event_type, event.payload) THEN
+            repeated := repeated || event.index;
+          ELSE
+            SELECT h.revision INTO newest FROM "waybill".publication_heads AS h
+            WHERE h.aggregate_type = event.aggregate_type AND h.aggregate_id = event.aggregate_id
+              AND h.intent_scope = event.intent_scope;
+            conflict := jsonb_build_object('ok', false, 'reason', 'revision', 'index', event.index,
+                                           'newest', newest::text);
+            RAISE EXCEPTION 'waybill: revision conflict' USING ERRCODE = 'WB001';
+          END IF;
+        END IF;
+      END LOOP;
+    EXCEPTION WHEN SQLSTATE 'WB001' THEN
+      RETURN conflict;
+    END;
+    INSERT INTO "waybill".outbox_events
+      (id, aggregate_type, aggregate_id, event_type, payload, headers, revision, intent_scope, operation_id)
+    SELECT r.id, r.aggregate_type, r.aggregate_id, r.event_type, r.payload, r.headers, r.revision,
+           coalesce(r.intent_scope, ''), r.operation_id
+    FROM jsonb_array_elements(events) WITH ORDINALITY AS e(value, ordinality),
+         jsonb_to_record(e.value) AS r(id uuid, aggregate_type text, aggregate_id text, event_type text,
+                                       payload jsonb, headers jsonb, revision bigint, intent_scope text,
+                                       operation_id text)
+    WHERE (e.ordinality - 1) <> ALL (repeated)
+    ORDER BY e.ordinality;
+    GET DIAGNOSTICS written = ROW_COUNT;
+    RETURN jsonb_build_object('ok', true, 'written', written);
+  END
+  $waybill$;

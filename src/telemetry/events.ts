@@ -1,0 +1,112 @@
+import type { EventState } from '../types.ts'
+
+/** What every line about an event carries: the seed's four fields. */
+export interface EventReference {
+  eventId: string
+  eventType: string
+  aggregateType: string
+  aggregateId: string
+  /** Number of this try: counted attempts + 1. */
+  attempt: number
+}
+
+/**
+ * The one list of what happens inside Waybill. Logs, metrics and the dashboard are all made from it, and
+ * `docs/reference/events.md` is tested against it. Payloads of events never appear here.
+ */
+export interface TelemetryEvents {
+  'relay.started': { relayId: string; wakeup: 'auto' | 'poll' }
+  'relay.stopped': { relayId: string; clean: boolean }
+  /** The set of owned buckets changed. */
+  'relay.buckets': { owned: number; taken: number; released: number }
+  /** A bucket was found to belong to another relay: its work in memory was dropped. */
+  'relay.lease_lost': { bucket: number; epoch: string; dropped: number }
+  /** A bucket was taken from a relay that died: its first events are handled with care. */
+  'relay.crash_suspected': { bucket: number; previousOwner: string }
+  'database.down': { error: string }
+  'database.up': { downMs: number }
+  /** Why the relay looked for work. */
+  'relay.wakeup': { source: 'notify' | 'poll' | 'safety' | 'retry' }
+  'listener.down': { error: string }
+  'listener.up': Record<never, never>
+  /** A transaction pooler stands between: no LISTEN, the relay polls. */
+  'listener.pooled': Record<never, never>
+  'destination.down': { destination: string; error: string }
+  'destination.up': { destination: string; downMs: number }
+  /** One publish call and its outcome; `latenciesMs` from insert to confirmation, one for each published event. */
+  'batch.finished': {
+    destination: string
+    durationMs: number
+    published: number
+    failed: number
+    latenciesMs: readonly number[]
+  }
+  /** An event failed; `counted` tells whether the try is counted against it. */
+  'event.failed': EventReference & { destination: string; error: string; counted: boolean; retryInMs: number }
+  'event.dead': EventReference & { destination: string | null; error: string; holds: boolean }
+  /** Events that five equal refusals had made dead letters went back: the destination is wrong, not they. */
+  'event.restored': { destination: string; count: number; error: string }
+  /** A header of the event was left out because the destination reserves its name; told once for each name. */
+  'header.dropped': { eventId: string; header: string; destination: string }
+  /** Counts of the whole outbox, taken by one relay every few seconds. */
+  'sample.taken': OutboxSample & { durationMs: number }
+  'sample.failed': { error: string }
+  'prune.finished': { deleted: number; durationMs: number }
+  'prune.failed': { error: string }
+  'loop.failed': { error: string }
+}
+
+export type TelemetryEventName = keyof TelemetryEvents
+
+/**
+ * A bounded count of everything in the outbox. A count stops at `countLimit` (1 000 000) and is then shown as
+ * `1000000+`.
+ */
+export interface OutboxSample {
+  /** When it was taken, on the database's clock, ISO 8601. */
+  sampledAt: string
+  counts: Readonly<Record<Exclude<EventState, 'published' | 'discarded'>, number>>
+  blockedAggregates: number
+  /** Age of the oldest pending event in seconds, null when none is pending. */
+  oldestPendingAgeSeconds: number | null
+}
+
+export const countLimit = 1_000_000
+
+type Listener<Name extends TelemetryEventName> = (event: TelemetryEvents[Name]) => void
+
+/** Carries what happens to whoever wants to know. A listener that throws never disturbs the work. */
+export interface Telemetry {
+  emit<Name extends TelemetryEventName>(name: Name, event: TelemetryEvents[Name]): void
+  on<Name extends TelemetryEventName>(name: Name, listener: Listener<Name>): () => void
+  /** Receives every event, in the order in which they happen. */
+  onAny(listener: (name: TelemetryEventName, event: TelemetryEvents[TelemetryEventName]) => void): () => void
+}
+
+export function createTelemetry(): Telemetry {
+  const named = new Map<TelemetryEventName, Set<(event: never) => void>>()
+  const any = new Set<(name: TelemetryEventName, event: TelemetryEvents[TelemetryEventName]) => void>()
+  return {
+    emit(name, event) {
+      for (const listener of named.get(name) ?? []) guarded(() => listener(event as never))
+      for (const listener of any) guarded(() => listener(name, event))
+    },
+    on(name, listener) {
+      const listeners = named.get(name) ?? new Set()
+      named.set(name, listeners.add(listener as (event: never) => void))
+      return () => listeners.delete(listener as (event: never) => void)
+    },
+    onAny(listener) {
+      any.add(listener)
+      return () => any.delete(listener)
+    },
+  }
+}
+
+function guarded(run: () => void): void {
+  try {
+    run()
+  } catch {
+    // A broken log transport must not stop a delivery.
+  }
+}
