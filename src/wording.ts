@@ -1,0 +1,40 @@
+import { distance } from 'fastest-levenshtein'
+
+/** The key below a path: `relay.batchSize`, `destinations["a.b"].url`. */
+export function joinPath(path: string, key: string): string {
+  if (!/^[\w$-]+$/.test(key)) return `${path}[${JSON.stringify(key)}]`
+  return path === '' ? key : `${path}.${key}`
+}
+
+/** The known word that was probably meant, or undefined when none is near. */
+export function closest(word: string, known: readonly string[]): string | undefined {
+  const plain = (text: string) => text.toLowerCase().replaceAll(/[_-]/g, '')
+  const scored = known.map((candidate) => ({ candidate, score: distance(plain(word), plain(candidate)) }))
+  const [best] = scored.sort((a, b) => a.score - b.score)
+  return best !== undefined && best.score <= Math.max(1, Math.floor(word.length / 3))
+    ? best.candidate
+    : undefined
+}
+
+/** A value for a message: one line, bounded, and never one that looks like it holds a password. */
+export function show(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (typeof value === 'string')
+    return looksSecret.test(value)
+      ? hide(value)
+      : JSON.stringify(value.length > 80 ? `${value.slice(0, 79)}…` : value)
+  if (typeof value === 'bigint') return `${value}n`
+  if (typeof value === 'function') return 'a function'
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
+  if (typeof value === 'object' && value !== null) return 'an object'
+  return String(value)
+}
+/** Text that may hold a password. */
+export const looksSecret = /:\/\/\S*@|password|passwd|secret|token/i
+
+/** A value that must not be printed, for a message. */
+export function hide(value: unknown): string {
+  if (value === '') return 'an empty text'
+  if (typeof value === 'string') return 'a text that is not shown, because it may hold a secret'
+  return typeof value === 'number' ? 'a number' : show(value)
+}
