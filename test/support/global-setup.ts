@@ -1,0 +1,77 @@
+import pg from 'pg'
+import type { TestProject } from 'vitest/node'
+import { startPostgres } from '../../scripts/embedded-postgres.ts'
+import { migrate } from '../../src/schema/migrator.ts'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** Superuser, database `postgres` of the server that the whole run shares. */
+    postgresUrl: string
+    /** A migrated database (schema `waybill`, default buckets) that nobody may connect to: a template. */
+    templateDatabase: string
+  }
+}
+
+interface Shared {
+  postgresUrl: string
+  templateDatabase: string
+  stop(): Promise<void>
+}
+
+// Each project of the configuration runs this file in a module graph of its own; one server serves them all.
+const store = globalThis as typeof globalThis & {
+  waybillTestServer?: { users: number; shared: Promise<Shared> }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const entry = (store.waybillTestServer ??= { users: 0, shared: start() })
+  entry.users++
+  const shared = await entry.shared
+  project.provide('postgresUrl', shared.postgresUrl)
+  project.provide('templateDatabase', shared.templateDatabase)
+  return async () => {
+    if (--entry.users > 0) return
+    delete store.waybillTestServer
+    await shared.stop()
+  }
+}
+
+async function start(): Promise<Shared> {
+  const given = process.env['WAYBILL_TEST_POSTGRES_URL']
+  if (given !== undefined) return prepare(given, () => Promise.resolve())
+  const server = await startPostgres()
+  return prepare(server.url, () => server.stop())
+}
+
+async function prepare(postgresUrl: string, stop: () => Promise<void>): Promise<Shared> {
+  const templateDatabase = `waybill_template_${process.pid}`
+  try {
+    await run(postgresUrl, `CREATE DATABASE ${templateDatabase}`)
+    const url = new URL(postgresUrl)
+    url.pathname = `/${templateDatabase}`
+    await migrate({ databaseUrl: url.href })
+    // A connection to the template would make every copy fail.
+    await run(postgresUrl, `ALTER DATABASE ${templateDatabase} WITH ALLOW_CONNECTIONS false`)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return {
+    postgresUrl,
+    templateDatabase,
+    async stop() {
+      await run(postgresUrl, `DROP DATABASE ${templateDatabase} WITH (FORCE)`)
+      await stop()
+    },
+  }
+}
+
+async function run(url: string, sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(sql)
+  } finally {
+    await client.end()
+  }
+}
