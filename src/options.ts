@@ -225,7 +225,7 @@ export function object<const F extends Fields>(
   return createSpec<ObjectOutput<F>, ObjectInput<F>, 'required'>(
     {
       expected: 'an object',
-      shape: { kind: 'object', fields },
+      shape: { kind: 'object', fields, ...(check === undefined ? {} : { check }) },
       read(value, path, reading) {
         if (!isPlainObject(value)) return refuse('an object', value, path, reading)
         const result: Record<string, unknown> = {}
@@ -254,6 +254,14 @@ export function object<const F extends Fields>(
     },
     required,
   )
+}
+
+/** An object spec with further keys, for what several kinds of objects have in common. */
+export function extend(spec: Spec, fields: Fields): Spec {
+  const { shape } = spec
+  if (shape.kind !== 'object') throw new TypeError('only an object spec can be extended')
+  const check = shape.check as ((value: object, path: string) => string | undefined) | undefined
+  return object({ ...shape.fields, ...fields }, check === undefined ? {} : { check })
 }
 
 /** An object whose key `tag` says which of several shapes it has, for example a destination and its `type`. */

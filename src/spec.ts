@@ -25,10 +25,13 @@ export interface Spec<Output = unknown, Input = Output, P extends Presence = Pre
 export type Presence = 'required' | 'default' | 'optional'
 export type Fields = Readonly<Record<string, Spec>>
 
+/** Sees an object whose parts all fit, and answers a sentence when they do not fit together. */
+export type ObjectCheck = (value: never, path: string) => string | undefined
+
 /** How a spec is made up, for those who walk over it. */
 export type Shape =
   | { readonly kind: 'value'; readonly type: 'string' | 'number' | 'boolean' | 'other' }
-  | { readonly kind: 'object'; readonly fields: Fields }
+  | { readonly kind: 'object'; readonly fields: Fields; readonly check?: ObjectCheck }
   | { readonly kind: 'record' | 'list'; readonly of: Spec }
   | { readonly kind: 'either'; readonly of: readonly Spec[] }
   | { readonly kind: 'variants'; readonly tag: string; readonly of: Readonly<Record<string, Spec>> }

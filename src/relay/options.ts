@@ -1,3 +1,4 @@
+import { integer, object, oneOf } from '../options.ts'
 import type { AfterDeadLetter } from '../types.ts'
 
 /** How the relay works; each with its default and range in `relayDefaults` and `docs/reference/configuration.md`. */
@@ -44,4 +45,60 @@ export const relayDefaults: Readonly<RelayTuning> = Object.freeze({
   probeMaxMs: 30_000,
   outageGraceMs: 900_000,
   stopGraceMs: 15_000,
+})
+
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
+
+/** Ranges, defaults and texts of {@link RelayTuning}; `resolveOptions(relaySpec, tuning, { path: 'relay' })` checks them. */
+export const relaySpec = object({
+  batchSize: integer({ min: 1, max: 10_000 })
+    .default(relayDefaults.batchSize)
+    .describe('Most messages for one call of a publisher.'),
+  workers: integer({ min: 1, max: 64 })
+    .default(relayDefaults.workers)
+    .describe('Calls of a publisher that are under way at once, for each destination.'),
+  maxAttempts: integer({ min: 1, max: 1_000 })
+    .default(relayDefaults.maxAttempts)
+    .describe(
+      'Counted failures after which an event becomes a dead letter. An outage of the destination counts nothing.',
+    ),
+  afterDeadLetter: oneOf('continue', 'hold')
+    .default(relayDefaults.afterDeadLetter)
+    .describe(
+      'What a dead letter does to the later events of its aggregate: `continue` lets them flow, `hold` keeps them back until it is retried or discarded.',
+    ),
+  publishTimeoutMs: integer({ min: 10, max: 600_000 })
+    .default(relayDefaults.publishTimeoutMs)
+    .describe('Limit for one call of a publisher.'),
+  leaseMs: integer({ min: 1_000, max: 600_000 })
+    .default(relayDefaults.leaseMs)
+    .describe(
+      'How long a bucket stays with a relay that says nothing. It is renewed while its work is in flight.',
+    ),
+  pollIntervalMs: integer({ min: 1, max: 60_000 })
+    .default(relayDefaults.pollIntervalMs)
+    .describe('Longest pause between two looks for work when idle and without notifications.'),
+  wakeup: oneOf('auto', 'poll')
+    .default(relayDefaults.wakeup)
+    .describe(
+      '`auto`: sleeping relays are woken by NOTIFY. `poll`: no notifications at all; needed where writers use PREPARE TRANSACTION.',
+    ),
+  retryBaseMs: integer({ min: 1, max: hourMs })
+    .default(relayDefaults.retryBaseMs)
+    .describe('First pause after a counted failure; doubles each time, with full jitter.'),
+  retryMaxMs: integer({ min: 1, max: dayMs })
+    .default(relayDefaults.retryMaxMs)
+    .describe('Longest pause between two tries of one event; it also caps `retryBaseMs`.'),
+  probeMaxMs: integer({ min: 1, max: hourMs })
+    .default(relayDefaults.probeMaxMs)
+    .describe('Longest pause between two probes of a destination that is away.'),
+  outageGraceMs: integer({ min: 0, max: dayMs })
+    .default(relayDefaults.outageGraceMs)
+    .describe(
+      'After how long an explicit answer (500, a nack) counts against an event without other evidence.',
+    ),
+  stopGraceMs: integer({ min: 0, max: 600_000 })
+    .default(relayDefaults.stopGraceMs)
+    .describe('Time for the work that is under way at a clean stop.'),
 })
