@@ -29,6 +29,14 @@ export interface Message {
   /** The event's own headers; `traceparent` and `tracestate` are among them when present. */
   readonly headers: Readonly<Record<string, string>>
   readonly format: MessageFormat
+  /** Address that a route gave for this one event, or null; only destinations that take one look at it. */
+  readonly url: string | null
+}
+
+/** What a publisher has to tell beside its results. */
+export interface PublisherObserver {
+  /** A header of the event was left out because the destination reserves its name; told once for each name. */
+  headerDropped(drop: { eventId: string; header: string }): void
 }
 
 /** What a publisher can do; the relay arranges its calls by these flags. */
@@ -77,6 +85,8 @@ export interface Publisher {
   /** Shown in receipts, logs and metrics, for example `rabbitmq`. */
   readonly name: string
   readonly capabilities: PublisherCapabilities
+  /** Names who is told what is not part of a result. The last one named is told. */
+  observe?(observer: PublisherObserver): void
   /** Optional early connection. Rejects with {@link brokerUnavailable} when the destination is away. */
   connect?(options: { signal: AbortSignal }): Promise<void>
   publish(messages: readonly Message[], options: { signal: AbortSignal }): Promise<readonly PublishResult[]>
@@ -86,7 +96,10 @@ export interface Publisher {
 }
 
 /** The destination is away or refuses all work (refused, 401, 429, 503 …): opens the circuit, costs no attempt. */
-export function brokerUnavailable(message: string, options: { cause?: unknown; afterMs?: number } = {}): WaybillError {
+export function brokerUnavailable(
+  message: string,
+  options: { cause?: unknown; afterMs?: number } = {},
+): WaybillError {
   return new WaybillError('BROKER_UNAVAILABLE', message, {
     cause: options.cause,
     details: options.afterMs === undefined ? {} : { afterMs: options.afterMs },

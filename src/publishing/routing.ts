@@ -4,7 +4,7 @@ export interface RouteTarget {
   to: string
   /** Topic, subject, routing key, stream or queue. Default: `outbox.event.<aggregateType>`. */
   topic?: string
-  /** Address computed for this event, for destinations that take one (webhook); guarded against private addresses. */
+  /** Address for this event, for destinations that take one (webhook); guarded against private addresses. */
   url?: string
 }
 
