@@ -9,6 +9,7 @@ const database = {
 
 export default defineConfig({
   test: {
+    reporters: ['default', './test/support/reporter.ts'],
     projects: [
       {
         test: {

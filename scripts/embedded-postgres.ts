@@ -68,6 +68,8 @@ const ours: Record<string, string | number> = {
   lc_messages: 'C',
 }
 
+const prefix = 'waybill-postgres-'
+
 const endingSignals = new Set<NodeJS.Signals>(['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGKILL', 'SIGABRT'])
 
 /**
@@ -78,8 +80,8 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const major = options.major ?? bundledMajor
   const binaries = findBinaries(major)
   if (binaries === undefined) throw new Error(`there are no PostgreSQL ${major} binaries for this platform`)
-  await clearLeftovers()
-  const folder = makeFolder()
+  await clearLeftovers(prefix, (folder) => [runningServer(join(folder, 'data')) ?? []].flat())
+  const folder = makeFolder(prefix)
   try {
     const native = prepareBinaries(binaries, folder)
     const dataDirectory = resolve(options.dataDirectory ?? join(folder, 'data'))

@@ -12,11 +12,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { becomes, commandLine, isAlive } from './processes.ts'
 
-const prefix = 'waybill-postgres-'
 const ownerFile = 'owner.pid'
 
 /** A new folder that the server's account can enter; it names the process that it belongs to. */
-export function makeFolder(): string {
+export function makeFolder(prefix: string): string {
   const folder = mkdtempSync(join(temporaryFolder(), prefix))
   chmodSync(folder, 0o755)
   writeOwner(folder)
@@ -64,15 +63,20 @@ export async function stopServer(pid: number): Promise<void> {
   }
 }
 
-/** Removes what runs left behind whose process was killed: their servers first, then their folders. */
-export async function clearLeftovers(): Promise<void> {
+/**
+ * Removes what runs left behind whose process was killed: first the servers, which `findServers` knows by the
+ * folder, then the folder.
+ */
+export async function clearLeftovers(
+  prefix: string,
+  findServers: (folder: string) => number[],
+): Promise<void> {
   const parent = temporaryFolder()
   for (const name of readdirSync(parent).filter((entry) => entry.startsWith(prefix))) {
     const folder = join(parent, name)
     const owner = readOwner(folder)
     if (owner === undefined || isAlive(owner)) continue
-    const pid = runningServer(join(folder, 'data'))
-    if (pid !== undefined) await stopServer(pid)
+    for (const pid of findServers(folder)) await stopServer(pid)
     rmSync(folder, { recursive: true, force: true })
   }
 }

@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { type TestContext, describe, it } from 'vitest'
+import { findBinaries } from '../../scripts/embedded-postgres.ts'
+
+declare module 'vitest' {
+  export interface TaskMeta {
+    /** Why this test or suite is skipped: the reporter prints one table of these at the end of the run. */
+    missing?: { service: ServiceName; why: string }
+  }
+}
+
+const majors = [14, 15, 16, 17] as const
+
+/** Everything that a test may need and a machine may lack. PostgreSQL 18 is always there. */
+export type ServiceName = 'rabbitmq' | `postgres-${(typeof majors)[number]}`
+
+/** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
+const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
+
+/** Where a program is: the given places first, then PATH. */
+export function findProgram(name: string, places: readonly string[] = []): string | undefined {
+  const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
+  return [...places, ...folders.map((folder) => join(folder, name))].find((path) => existsSync(path))
+}
+
+/** RabbitMQ's own script: Debian's in /usr/sbin changes to another account first. */
+export const findRabbitmq = (): string | undefined =>
+  findProgram('rabbitmq-server', ['/usr/lib/rabbitmq/bin/rabbitmq-server'])
+
+/** Why a service cannot be had here, or undefined when it can. */
+export function whyMissing(service: ServiceName): string | undefined {
+  if (service === 'rabbitmq') {
+    const there = process.env['WAYBILL_TEST_RABBITMQ_URL'] !== undefined || findRabbitmq() !== undefined
+    return there ? undefined : 'rabbitmq-server is not installed (scripts/install-test-services.sh)'
+  }
+  const major = Number(service.slice('postgres-'.length))
+  return findBinaries(major) === undefined ? 'run npm ci in test/postgres-majors' : undefined
+}
+
+/** A suite that needs a service: skipped by name where it is missing. Start the service in `beforeAll`. */
+export function describeWith(service: ServiceName, name: string, tests: () => void): void {
+  const why = whyMissing(service)
+  if (why !== undefined && requireAll) {
+    describe(name, () => {
+      it(`needs ${service}`, () => {
+        throw new Error(`${service} is required: ${why}`)
+      })
+    })
+    return
+  }
+  describe.runIf(why === undefined)(
+    name,
+    { meta: why === undefined ? {} : { missing: { service, why } } },
+    tests,
+  )
+}
+
+/** For one test: `it('…', async (context) => { requireService(context, 'rabbitmq'); … })`. */
+export function requireService(context: TestContext, service: ServiceName): void {
+  const why = whyMissing(service)
+  if (why === undefined) return
+  if (requireAll) throw new Error(`${service} is required: ${why}`)
+  context.task.meta.missing = { service, why }
+  context.skip(`${service}: ${why}`)
+}
