@@ -60,9 +60,11 @@ CREATE UNIQUE INDEX outbox_events_revision
   ON "waybill".outbox_events (aggregate_type, aggregate_id, revision, intent_scope)
   WHERE revision IS NOT NULL;
 
--- Events that failed and are not settled: finds what blocks an aggregate, and counts blocked aggregates.
+-- Exactly the events that hold their aggregate back: those that failed and will be tried again, and dead letters
+-- that hold. Finds what blocks an aggregate and counts blocked aggregates, whatever the number of dead letters.
 CREATE INDEX outbox_events_troubled ON "waybill".outbox_events (aggregate_type, aggregate_id, position)
-  WHERE processed_at IS NULL AND discarded_at IS NULL AND last_attempt_at IS NOT NULL;
+  WHERE processed_at IS NULL AND discarded_at IS NULL AND last_attempt_at IS NOT NULL
+    AND (dead_at IS NULL OR holds);
 
 -- Dead letters that hold their aggregate: read once by each new owner of a bucket.
 CREATE INDEX outbox_events_holding ON "waybill".outbox_events (bucket)
