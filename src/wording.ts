@@ -35,6 +35,6 @@ export const looksSecret = /:\/\/\S*@|password|passwd|secret|token/i
 /** A value that must not be printed, for a message. */
 export function hide(value: unknown): string {
   if (value === '') return 'an empty text'
-  if (typeof value === 'string') return 'a text that is not shown, because it may hold a secret'
+  if (typeof value === 'string') return 'a text that is not shown (it may hold a secret)'
   return typeof value === 'number' ? 'a number' : show(value)
 }

@@ -114,7 +114,8 @@ async function readModule(path: string): Promise<unknown> {
   })
   try {
     const module = await jiti.import<{ default?: unknown }>(path)
-    const exported = module.default
+    // jiti answers the module itself as the default of one that has none.
+    const exported = Object.hasOwn(module, 'default') ? module.default : undefined
     if (exported === undefined) {
       throw unreadable(path, `${path} has no default export: write "export default defineConfig({ … })"`)
     }

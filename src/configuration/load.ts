@@ -76,6 +76,11 @@ export async function loadConfiguration(options: LoadOptions): Promise<LoadedCon
     const spec = needs === 'relay' ? all : object(partOf(all.shape.fields, neededBy[needs]))
     const resolved = resolveOptions(spec, overlay(value, overrides), { sources }) as Configuration
     const configuration = needs === 'relay' ? resolved : ({ ...defaults, ...resolved } as Configuration)
+    if (needs === 'relay' && Object.keys(configuration.destinations).length === 0) {
+      throw configurationInvalid([
+        'expected destinations to name at least one destination, but there is none',
+      ])
+    }
     if (needs !== 'schema' && configuration.databaseUrl === undefined) throw databaseUrlMissing(file?.path)
     return { configuration, file: file?.path ?? null, warnings: unknown.warnings }
   } catch (error) {
