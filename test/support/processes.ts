@@ -151,7 +151,7 @@ function collect(child: ChildProcess) {
       const pieces = (partial + text).split('\n')
       partial = last ? '' : pieces.pop()!
       output.lines.push(...(last ? pieces.filter((piece) => piece !== '') : pieces))
-      for (const listener of [...output.listeners]) listener()
+      for (const listener of output.listeners) listener()
     }
     child[name]!.setEncoding('utf8').on('data', (text: string) => add(text))
     child[name]!.on('end', () => add('', true))

@@ -20,6 +20,8 @@ export interface RabbitmqServer {
   restart(): Promise<void>
   /** Runs `rabbitmqctl` for this broker, for example `('set_vm_memory_high_watermark', '0.00001')`. */
   control(...args: string[]): Promise<string>
+  /** What the broker wrote since its start. */
+  log(): readonly string[]
   /** Done by itself at the end of the test file. */
   stop(): Promise<void>
 }
@@ -99,6 +101,7 @@ export async function startRabbitmq(): Promise<RabbitmqServer> {
       return run.stdout
     },
     stop,
+    log: () => broker?.lines ?? [],
   }
 }
 

@@ -43,6 +43,8 @@ export function missingTable(tests: readonly TestCase[]): string[] {
   for (const test of tests) {
     if (test.result().state !== 'skipped') continue
     const missing = missingOf(test)
+    // A failed hook skips its tests: that is a failure, and shown as one.
+    if (missing === undefined && !test.module.ok()) continue
     const name = missing?.service ?? 'no service'
     const row = rows.get(name) ?? {
       why: missing?.why ?? 'skipped by its own test',
