@@ -12,6 +12,7 @@ export const errorCodes = {
   SCHEMA_OUTDATED: 'the schema is older than this program needs',
   SCHEMA_NEWER: 'the schema is newer than this program knows',
   NOT_IN_TRANSACTION: 'publish was called with a handle that is not inside a transaction',
+  TRANSACTION_FAILED: 'an earlier statement of the transaction failed, PostgreSQL takes nothing more in it',
   EVENT_INVALID: 'a field of an event has a value that cannot be stored or delivered',
   EVENT_TYPE_UNKNOWN: 'the event type is not in the catalogue given to createOutbox',
   PAYLOAD_INVALID: 'the payload does not match the schema of its event type',
@@ -98,5 +99,10 @@ export function cleanText(text: string, limit: number): string {
   const bounded = text.length > limit * 2 ? text.slice(0, limit * 2) : text
   // eslint-disable-next-line no-control-regex -- U+0000 is exactly what must go
   const clean = bounded.replaceAll('\u0000', '\uFFFD').toWellFormed()
-  return clean.length <= limit ? clean : `${clean.slice(0, limit - 1).toWellFormed().replace(/\uFFFD$/, '')}…`
+  return clean.length <= limit
+    ? clean
+    : `${clean
+        .slice(0, limit - 1)
+        .toWellFormed()
+        .replace(/\uFFFD$/, '')}…`
 }

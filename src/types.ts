@@ -13,5 +13,27 @@ export type AfterDeadLetter = 'continue' | 'hold'
 
 /** A PostgreSQL handle in its smallest shape: `pg`'s Client, PoolClient and Pool fit. */
 export interface Queryable {
-  query(text: string, values?: unknown[]): Promise<{ rows: Record<string, unknown>[]; rowCount: number | null }>
+  query(
+    text: string,
+    values?: unknown[],
+  ): Promise<{ rows: Record<string, unknown>[]; rowCount: number | null }>
+}
+
+/**
+ * How one client library runs a statement on a handle that is inside a transaction: all that `createOutbox`
+ * needs to know about it. `waybill/clients/*` has one for each known library; one of your own is this object.
+ */
+export interface ClientAdapter<in Handle> {
+  /** The library, for messages: `pg`. */
+  readonly name: string
+  /**
+   * Runs one statement on exactly this handle, never on another connection, and resolves with its rows as
+   * objects. The statement marks its parameters as `$1`; each is text and is cast inside the statement. Rejects
+   * with the library's own error.
+   *
+   * @throws NOT_IN_TRANSACTION when the handle is not one of this library's that can be inside a transaction.
+   */
+  query(handle: Handle, sql: string, params: readonly string[]): Promise<readonly Record<string, unknown>[]>
+  /** The role that the session logged in as, for messages, where the handle tells. */
+  role?(handle: Handle): string | undefined
 }

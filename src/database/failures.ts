@@ -1,5 +1,6 @@
 import { WaybillError, describeError } from '../errors.ts'
 import { quoteIdentifier } from './identifiers.ts'
+import { type Privileges, relayPrivileges } from './privileges.ts'
 
 /** What a failed statement says about the connection it ran on. */
 export type DatabaseFailure = 'connection' | 'statement'
@@ -21,14 +22,27 @@ export function failureOf(error: unknown): DatabaseFailure {
 /** The five-character SQLSTATE of a server's error, or undefined for an error of the socket. */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && 'severity' in (error as object) ? code : undefined
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && 'severity' in (error as object)
+    ? code
+    : undefined
+}
+
+/** What is known about the place where a statement failed, for its message. */
+export interface FailureContext {
+  /** Host, port and database. */
+  where: string
+  schema: string
+  /** The role that logged in. */
+  role?: string
+  /** What the caller's role needs, to name the one that is lacking. Default: what a relay needs. */
+  privileges?: Privileges
 }
 
 /**
  * Any error of a statement or a connection as one of ours, in one sentence that says what to do. Passwords
  * never appear: of a connection URL only `where` (host, port and database) is shown.
  */
-export function databaseError(error: unknown, context: { where: string; schema: string; role?: string }): Error {
+export function databaseError(error: unknown, context: FailureContext): Error {
   if (error instanceof WaybillError) return error
   const state = sqlState(error)
   const { where, schema } = context
@@ -42,26 +56,53 @@ export function databaseError(error: unknown, context: { where: string; schema: 
     )
   }
   if (failureOf(error) === 'connection') {
-    return new WaybillError('DATABASE_UNREACHABLE', `cannot use PostgreSQL at ${where}: ${describeError(error, 300)}`, {
-      cause: error,
-    })
+    return new WaybillError(
+      'DATABASE_UNREACHABLE',
+      `cannot use PostgreSQL at ${where}: ${describeError(error, 300)}`,
+      {
+        cause: error,
+      },
+    )
   }
   return error instanceof Error ? error : new Error(describeError(error))
 }
 
-const objectInMessage = /permission denied for (\w+(?: \w+)?) (.+)$/
+const objectInMessage = /permission denied for (database|schema|table|view|sequence|function) (.+)$/s
 
-function permissionDenied(message: string, context: { where: string; schema: string; role?: string }, cause: unknown) {
-  const [, kind = 'object', name = ''] = objectInMessage.exec(message) ?? []
-  const role = context.role ?? 'this role'
-  const schema = quoteIdentifier(context.schema)
-  const target = kind === 'schema' ? `SCHEMA ${schema}` : `${schema}.${quoteIdentifier(name)}`
-  const privilege = kind === 'schema' ? 'USAGE' : kind === 'function' ? 'EXECUTE' : 'SELECT, INSERT, UPDATE, DELETE'
+/** PostgreSQL names the object but neither the role nor the privilege. */
+function permissionDenied(message: string, context: FailureContext, cause: unknown): WaybillError {
+  const { role = 'this role', schema, privileges = relayPrivileges } = context
+  const [, kind, name] = objectInMessage.exec(message) ?? []
+  const who = `role ${JSON.stringify(role)}`
+  if (kind === undefined || name === undefined) {
+    return new WaybillError(
+      'PERMISSION_DENIED',
+      `${who} lacks a privilege in the schema ${JSON.stringify(schema)} (${message}): docs/guides/roles.md lists what each role needs`,
+      { cause, details: { role, schema } },
+    )
+  }
+  const privilege = lackingPrivilege(kind, name, privileges)
+  const object = nameForGrant(kind, name, schema)
   return new WaybillError(
     'PERMISSION_DENIED',
-    `role ${JSON.stringify(role)} lacks a privilege on ${kind} ${JSON.stringify(name)}: an owner may run ` +
-      `GRANT ${privilege} ON ${kind === 'function' ? 'FUNCTION ' : ''}${target} TO ${quoteIdentifier(role)}; ` +
+    `${who} lacks ${privilege} on the ${kind} ${object.text}: its owner may run ` +
+      `GRANT ${privilege} ON ${object.sql} TO ${quoteIdentifier(role)} (or to the role that SET ROLE chose); ` +
       `docs/guides/roles.md lists what each role needs`,
-    { cause, details: { role, kind, name, schema: context.schema } },
+    { cause, details: { role, kind, name, schema, privilege } },
   )
+}
+
+function lackingPrivilege(kind: string, name: string, privileges: Privileges): string {
+  if (kind === 'database') return 'CREATE'
+  if (kind === 'function') return 'EXECUTE'
+  return (kind === 'schema' ? privileges['schema'] : privileges[name]) ?? 'SELECT'
+}
+
+function nameForGrant(kind: string, name: string, schema: string): { text: string; sql: string } {
+  const quoted = quoteIdentifier(name)
+  if (kind === 'database' || kind === 'schema')
+    return { text: quoted, sql: `${kind.toUpperCase()} ${quoted}` }
+  const text = `${quoteIdentifier(schema)}.${quoted}`
+  const word = kind === 'function' || kind === 'sequence' ? `${kind.toUpperCase()} ` : ''
+  return { text, sql: `${word}${text}` }
 }

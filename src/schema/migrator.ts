@@ -2,6 +2,7 @@ import pg from 'pg'
 import { describeUrl } from '../database/connection.ts'
 import { databaseError } from '../database/failures.ts'
 import { checkSchemaName, inSchema } from '../database/identifiers.ts'
+import { ownerPrivileges } from '../database/privileges.ts'
 import { WaybillError } from '../errors.ts'
 import type { Queryable } from '../types.ts'
 import { type Migration, type SchemaShape, latestVersion, loadMigrations } from './migrations.ts'
@@ -37,31 +38,45 @@ export async function migrate(options: MigrateOptions): Promise<MigrateReport> {
   client.on('error', () => undefined)
   try {
     await client.connect()
-    await client.query('BEGIN')
+    // Whatever the role's defaults are: after the wait for the lock, the work of the others must be visible.
+    await client.query('BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE')
     await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`waybill migrate ${schema}`])
     const report = await migrateInTransaction(client, { ...options, schema })
     await client.query(report.applied ? 'COMMIT' : 'ROLLBACK')
     return report
   } catch (error) {
-    throw databaseError(error, { where, schema, role: client.user ?? 'this role' })
+    throw databaseError(error, {
+      where,
+      schema,
+      role: client.user ?? 'this role',
+      privileges: ownerPrivileges,
+    })
   } finally {
     await client.end().catch(() => undefined)
   }
 }
 
-async function migrateInTransaction(client: pg.Client, options: MigrateOptions & { schema: string }): Promise<MigrateReport> {
+async function migrateInTransaction(
+  client: pg.Client,
+  options: MigrateOptions & { schema: string },
+): Promise<MigrateReport> {
   const { schema, dryRun = false, wakeup = 'auto' } = options
   const from = (await readVersion(client, schema)) ?? 0
   const newest = latestVersion()
   const to = options.to ?? newest
   if (!Number.isInteger(to) || to < 0 || to > newest) {
-    throw new WaybillError('CONFIGURATION_INVALID', `expected --to to be a version from 0 to ${newest}, got ${to}`)
+    throw new WaybillError(
+      'CONFIGURATION_INVALID',
+      `expected --to to be a version from 0 to ${newest}, got ${to}`,
+    )
   }
   if (from > newest) throw schemaNewer(schema, from, newest)
   const steps = planSteps(loadMigrations(options), from, to)
+  if (from > 0 && options.buckets !== undefined) await checkBuckets(client, schema, options.buckets)
   let applied = false
   if (!dryRun) {
-    for (const step of steps) await client.query(step.direction === 'up' ? step.migration.up : step.migration.down)
+    for (const step of steps)
+      await client.query(step.direction === 'up' ? step.migration.up : step.migration.down)
     if (steps.length > 0) await writeVersion(client, schema, to)
     const switched = to > 0 && (await switchWakeup(client, schema, wakeup))
     applied = steps.length > 0 || switched
@@ -72,6 +87,19 @@ async function migrateInTransaction(client: pg.Client, options: MigrateOptions &
     steps: steps.map(({ direction, migration: { version, name } }) => ({ version, name, direction })),
     applied,
   }
+}
+
+/** The number of buckets decides in which of them each row is: it is fixed when the schema is made. */
+async function checkBuckets(client: pg.Client, schema: string, wanted: number): Promise<void> {
+  const { rows } = await client.query<{ n: number }>(
+    inSchema('SELECT count(*)::int AS n FROM "waybill".outbox_buckets', schema),
+  )
+  const present = rows[0]?.n
+  if (present === wanted) return
+  throw new WaybillError(
+    'CONFIGURATION_INVALID',
+    `the schema ${JSON.stringify(schema)} was made with ${present} buckets, which cannot be changed to ${wanted}: leave the option out`,
+  )
 }
 
 /** Touches the table only when the trigger is not yet as asked: ALTER TABLE makes every writer wait. */
@@ -103,7 +131,10 @@ export function printMigrations(options: SchemaShape & { wakeup?: 'auto' | 'poll
   const schema = checkSchemaName(options.schema ?? 'waybill')
   return [
     ...loadMigrations(options).map(({ up }) => up.trimEnd()),
-    inSchema(`${versionTable}\nINSERT INTO "waybill".schema_version (version) VALUES (${latestVersion()});`, schema),
+    inSchema(
+      `${versionTable}\nINSERT INTO "waybill".schema_version (version) VALUES (${latestVersion()});`,
+      schema,
+    ),
     ...(options.wakeup === 'poll'
       ? [inSchema('ALTER TABLE "waybill".outbox_events DISABLE TRIGGER outbox_wakeup;', schema)]
       : []),
@@ -150,7 +181,10 @@ export async function checkSchemaVersion(client: Queryable, schema: string): Pro
   if (version === newest) return
   if (version > newest) throw schemaNewer(schema, version, newest)
   throw version === 0
-    ? new WaybillError('SCHEMA_MISSING', `the schema ${JSON.stringify(schema)} is not migrated, run "waybill migrate"`)
+    ? new WaybillError(
+        'SCHEMA_MISSING',
+        `the schema ${JSON.stringify(schema)} is not migrated, run "waybill migrate"`,
+      )
     : new WaybillError(
         'SCHEMA_OUTDATED',
         `the schema ${JSON.stringify(schema)} is at version ${version}, this program needs ${newest}: run "waybill migrate"`,

@@ -4,6 +4,7 @@ DROP TABLE IF EXISTS "waybill".consumer_effects, "waybill".projection_revisions,
   "waybill".decisions, "waybill".replays, "waybill".publication_heads, "waybill".outbox_tasks,
   "waybill".outbox_buckets, "waybill".outbox_events, "waybill".outbox_relays;
 DROP FUNCTION IF EXISTS "waybill".outbox_publish_intents(jsonb);
-DROP FUNCTION IF EXISTS "waybill".outbox_wrote_intent(text, text, bigint, text, text, jsonb);
+DROP FUNCTION IF EXISTS "waybill".outbox_own_intent(text, text, bigint, text, text, jsonb);
+DROP FUNCTION IF EXISTS "waybill".outbox_has_intent(text, text, bigint, text);
 DROP FUNCTION IF EXISTS "waybill".outbox_wakeup();
 DROP FUNCTION IF EXISTS "waybill".outbox_bucket(text, text);

@@ -1,5 +1,5 @@
 -- Waybill 0001: the outbox, the bookkeeping of the relay, the consumer side.
--- Runs as it stands for the schema "waybill" and 64 buckets; the migrator puts in other names and numbers.
+-- Runs as it stands for a schema named waybill and for 64 buckets; the migrator puts in other names and numbers.
 
 CREATE SCHEMA IF NOT EXISTS "waybill";
 
@@ -217,22 +217,34 @@ CREATE FUNCTION "waybill".outbox_wakeup() RETURNS trigger
 CREATE TRIGGER outbox_wakeup AFTER INSERT ON "waybill".outbox_events
   FOR EACH STATEMENT EXECUTE FUNCTION "waybill".outbox_wakeup();
 
--- True when this very transaction has written exactly this intent: lets a writer without SELECT repeat a call.
-CREATE FUNCTION "waybill".outbox_wrote_intent(
+-- The event by which this very transaction has written exactly this intent, or NULL: lets a writer without SELECT
+-- repeat a call. Sees nothing that the transaction did not write itself.
+CREATE FUNCTION "waybill".outbox_own_intent(
   aggregate_type text, aggregate_id text, revision bigint, intent_scope text, event_type text, payload jsonb
+) RETURNS uuid
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+  AS $waybill$
+    SELECT e.id FROM "waybill".outbox_events AS e
+    WHERE e.aggregate_type = $1 AND e.aggregate_id = $2 AND e.revision = $3 AND e.intent_scope = $4
+      AND e.event_type = $5 AND e.payload = $6 AND e.xid = pg_current_xact_id_if_assigned()
+  $waybill$;
+
+-- True when somebody has written this intent: asked only after a unique violation, which says the same.
+CREATE FUNCTION "waybill".outbox_has_intent(
+  aggregate_type text, aggregate_id text, revision bigint, intent_scope text
 ) RETURNS boolean
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
   AS $waybill$
     SELECT EXISTS (
       SELECT FROM "waybill".outbox_events AS e
       WHERE e.aggregate_type = $1 AND e.aggregate_id = $2 AND e.revision = $3 AND e.intent_scope = $4
-        AND e.event_type = $5 AND e.payload = $6 AND e.xid = pg_current_xact_id_if_assigned()
     )
   $waybill$;
 
 -- Writes a batch of events of which some carry revisions, all or nothing, in one statement.
 -- Each event: {id, aggregate_type, aggregate_id, event_type, payload, headers, revision, intent_scope,
--- operation_id}. Answers {"ok": true, "written": n}, or says why nothing was written:
+-- operation_id}. Answers {"ok": true, "repeated": {index: id}}, where `repeated` names the events that this
+-- transaction had written before, or says why nothing was written and leaves the transaction usable:
 -- {"ok": false, "reason": "transaction"} outside a transaction,
 -- {"ok": false, "reason": "revision", "index": i, "newest": r} on a conflict.
 -- Heads are locked in one order, whatever the order of the batch, so that two batches cannot deadlock.
@@ -242,19 +254,20 @@ CREATE FUNCTION "waybill".outbox_publish_intents(events jsonb) RETURNS jsonb
   DECLARE
     event record;
     newest bigint;
-    repeated bigint[] := '{}';
+    own uuid;
+    repeated jsonb := '{}';
     conflict jsonb;
-    written bigint;
+    violated text;
   BEGIN
     IF pg_current_xact_id_if_assigned() IS NULL THEN
       RETURN '{"ok": false, "reason": "transaction"}';
     END IF;
     BEGIN
       FOR event IN
-        SELECT e.ordinality - 1 AS index, r.*
+        SELECT e.ordinality - 1 AS index, e.value -> 'payload' AS payload, r.*
         FROM jsonb_array_elements(events) WITH ORDINALITY AS e(value, ordinality),
              jsonb_to_record(e.value) AS r(id uuid, aggregate_type text, aggregate_id text, event_type text,
-                                           payload jsonb, revision bigint, intent_scope text)
+                                           revision bigint, intent_scope text)
         WHERE r.revision IS NOT NULL
         ORDER BY r.aggregate_type COLLATE "C", r.aggregate_id COLLATE "C", r.intent_scope COLLATE "C", e.ordinality
       LOOP
@@ -263,34 +276,47 @@ CREATE FUNCTION "waybill".outbox_publish_intents(events jsonb) RETURNS jsonb
         ON CONFLICT (aggregate_type, aggregate_id, intent_scope) DO UPDATE
           SET revision = excluded.revision, event_id = excluded.event_id, relayed_at = NULL
           WHERE h.revision < excluded.revision;
-        IF NOT FOUND THEN
-          IF "waybill".outbox_wrote_intent(event.aggregate_type, event.aggregate_id, event.revision,
-                                           event.intent_scope, event.event_type, event.payload) THEN
-            repeated := repeated || event.index;
-          ELSE
-            SELECT h.revision INTO newest FROM "waybill".publication_heads AS h
-            WHERE h.aggregate_type = event.aggregate_type AND h.aggregate_id = event.aggregate_id
-              AND h.intent_scope = event.intent_scope;
-            conflict := jsonb_build_object('ok', false, 'reason', 'revision', 'index', event.index,
-                                           'newest', newest::text);
-            RAISE EXCEPTION 'waybill: revision conflict' USING ERRCODE = 'WB001';
-          END IF;
+        CONTINUE WHEN FOUND;
+        own := "waybill".outbox_own_intent(event.aggregate_type, event.aggregate_id, event.revision,
+                                           event.intent_scope, event.event_type, event.payload);
+        IF own IS NULL THEN
+          SELECT h.revision INTO newest FROM "waybill".publication_heads AS h
+          WHERE h.aggregate_type = event.aggregate_type AND h.aggregate_id = event.aggregate_id
+            AND h.intent_scope = event.intent_scope;
+          conflict := jsonb_build_object('ok', false, 'reason', 'revision', 'index', event.index,
+                                         'newest', newest::text);
+          RAISE EXCEPTION 'waybill: revision conflict' USING ERRCODE = 'WB001';
         END IF;
+        repeated := repeated || jsonb_build_object(event.index::text, own);
       END LOOP;
-    EXCEPTION WHEN SQLSTATE 'WB001' THEN
-      RETURN conflict;
+      INSERT INTO "waybill".outbox_events
+        (id, aggregate_type, aggregate_id, event_type, payload, headers, revision, intent_scope, operation_id)
+      SELECT r.id, r.aggregate_type, r.aggregate_id, r.event_type, e.value -> 'payload', r.headers, r.revision,
+             r.intent_scope, r.operation_id
+      FROM jsonb_array_elements(events) WITH ORDINALITY AS e(value, ordinality),
+           jsonb_to_record(e.value) AS r(id uuid, aggregate_type text, aggregate_id text, event_type text,
+                                         headers jsonb, revision bigint, intent_scope text, operation_id text)
+      WHERE NOT repeated ? (e.ordinality - 1)::text
+      ORDER BY e.ordinality;
+    -- Leaving the block takes back everything that it wrote.
+    EXCEPTION
+      WHEN SQLSTATE 'WB001' THEN
+        RETURN conflict;
+      WHEN unique_violation THEN
+        GET STACKED DIAGNOSTICS violated = CONSTRAINT_NAME;
+        IF violated <> 'outbox_events_revision' THEN
+          RAISE;
+        END IF;
+        -- An INSERT from elsewhere wrote this revision and no head.
+        SELECT jsonb_build_object('ok', false, 'reason', 'revision', 'index', e.ordinality - 1,
+                                  'newest', r.revision::text) INTO STRICT conflict
+        FROM jsonb_array_elements(events) WITH ORDINALITY AS e(value, ordinality),
+             jsonb_to_record(e.value) AS r(aggregate_type text, aggregate_id text, revision bigint, intent_scope text)
+        WHERE "waybill".outbox_has_intent(r.aggregate_type, r.aggregate_id, r.revision, r.intent_scope)
+          AND NOT repeated ? (e.ordinality - 1)::text
+        ORDER BY e.ordinality LIMIT 1;
+        RETURN conflict;
     END;
-    INSERT INTO "waybill".outbox_events
-      (id, aggregate_type, aggregate_id, event_type, payload, headers, revision, intent_scope, operation_id)
-    SELECT r.id, r.aggregate_type, r.aggregate_id, r.event_type, r.payload, r.headers, r.revision,
-           coalesce(r.intent_scope, ''), r.operation_id
-    FROM jsonb_array_elements(events) WITH ORDINALITY AS e(value, ordinality),
-         jsonb_to_record(e.value) AS r(id uuid, aggregate_type text, aggregate_id text, event_type text,
-                                       payload jsonb, headers jsonb, revision bigint, intent_scope text,
-                                       operation_id text)
-    WHERE (e.ordinality - 1) <> ALL (repeated)
-    ORDER BY e.ordinality;
-    GET DIAGNOSTICS written = ROW_COUNT;
-    RETURN jsonb_build_object('ok', true, 'written', written);
+    RETURN jsonb_build_object('ok', true, 'repeated', repeated);
   END
   $waybill$;

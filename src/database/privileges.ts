@@ -1,0 +1,31 @@
+/**
+ * The privileges that a role needs, by the name of the object; `schema` is the schema itself. `docs/guides/roles.md`
+ * grants the same, and a test compares the two.
+ */
+export type Privileges = Readonly<Record<string, string>>
+
+/** Calls `publish` or inserts by itself; `publication_heads` only for events with a revision. */
+export const writerPrivileges: Privileges = Object.freeze({
+  schema: 'USAGE',
+  outbox_events: 'INSERT',
+  publication_heads: 'SELECT, INSERT, UPDATE',
+})
+
+/** Runs the relay with its retention, and the commands and actions that retry or discard. */
+export const relayPrivileges: Privileges = Object.freeze({
+  schema: 'USAGE',
+  schema_version: 'SELECT',
+  outbox_events: 'SELECT, UPDATE, DELETE',
+  outbox_events_position_seq: 'SELECT',
+  outbox_dead_letters: 'SELECT',
+  outbox_relays: 'SELECT, INSERT, UPDATE, DELETE',
+  outbox_buckets: 'SELECT, UPDATE',
+  outbox_tasks: 'SELECT, UPDATE',
+  publication_heads: 'SELECT, UPDATE',
+  publication_intents: 'SELECT',
+  replays: 'SELECT, UPDATE',
+  decisions: 'SELECT, INSERT',
+})
+
+/** Migrates: owns the schema and everything in it. */
+export const ownerPrivileges: Privileges = Object.freeze({ schema: 'CREATE, USAGE' })

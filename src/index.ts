@@ -1,0 +1,7 @@
+export { WaybillError, errorCodes, hasCode } from './errors.ts'
+export type { ErrorCode } from './errors.ts'
+export type { EventCatalogue, EventFields, OutboxEvent, WrittenEvent } from './outbox/event.ts'
+export type { OutboxOptions, PublishOptions } from './outbox/options.ts'
+export { createOutbox } from './outbox/outbox.ts'
+export type { Outbox } from './outbox/outbox.ts'
+export type { ClientAdapter } from './types.ts'
