@@ -1,0 +1,117 @@
+import type { Connection } from '../database/connection.ts'
+import { inSchema } from '../database/identifiers.ts'
+import { lastPosition } from './cursor.ts'
+import {
+  type Conditions,
+  type EventSource,
+  conditionValues,
+  conditionsSql,
+  isSelective,
+  statesToTest,
+} from './event-filter.ts'
+import { deadSql, unsettledSql } from './event-state.ts'
+
+// How events are found in position order at a bounded cost for each statement, whatever the number of rows: a
+// statement looks at one window of the source (at most `window` index entries) and says where the window ends, the
+// next one goes on from there.
+
+/** $1 after which position, $2 how many rows: the last position of the window, no row when the source ends before. */
+export const windowStatements: Readonly<Record<EventSource, string>> = {
+  // Index outbox_events_position alone.
+  all: `SELECT e.position FROM "waybill".outbox_events AS e
+    WHERE e.position > $1::bigint ORDER BY e.position OFFSET $2::int - 1 LIMIT 1`,
+  // Index outbox_events_dead alone.
+  dead: `SELECT e.position FROM "waybill".outbox_events AS e
+    WHERE ${deadSql} AND e.position > $1::bigint ORDER BY e.position OFFSET $2::int - 1 LIMIT 1`,
+  // Index outbox_events_pending alone. It is ordered inside a bucket only: each bucket gives the same number of
+  // rows, and the window ends where the first bucket has given all of its share.
+  unsettled: `SELECT min(w.position) AS position
+    FROM "waybill".outbox_buckets AS k
+    CROSS JOIN LATERAL (
+      SELECT e.position FROM "waybill".outbox_events AS e
+      WHERE e.bucket = k.bucket AND ${unsettledSql} AND e.position > $1::bigint
+      ORDER BY e.position
+      OFFSET greatest($2::int / (SELECT count(*)::int FROM "waybill".outbox_buckets), 50) - 1 LIMIT 1
+    ) AS w
+    HAVING min(w.position) IS NOT NULL`,
+}
+
+const inWindow = 'e.position > $1::bigint AND e.position <= $2::bigint'
+
+/** $1 and $2 the window (after, up to), $3 how many rows, $4 to $9 the conditions: their positions. */
+const matchStatements: Readonly<Record<EventSource, string>> = {
+  all: `SELECT e.position FROM "waybill".outbox_events AS e
+      WHERE ${inWindow} AND ${conditionsSql(4)}
+      ORDER BY e.position LIMIT $3::int`,
+  dead: `SELECT e.position FROM "waybill".outbox_events AS e
+      WHERE ${deadSql} AND ${inWindow} AND ${conditionsSql(4)}
+      ORDER BY e.position LIMIT $3::int`,
+  unsettled: `SELECT w.position
+      FROM "waybill".outbox_buckets AS k
+      CROSS JOIN LATERAL (
+        SELECT e.position FROM "waybill".outbox_events AS e
+        WHERE e.bucket = k.bucket AND ${unsettledSql} AND ${inWindow} AND ${conditionsSql(4)}
+        ORDER BY e.position LIMIT $3::int
+      ) AS w
+      WHERE $5::text IS NULL OR k.bucket = "waybill".outbox_bucket($5::text, $6::text)
+      ORDER BY w.position LIMIT $3::int`,
+}
+
+/** The matching rows of one window: positions from the source's own index, then the rows themselves. */
+export function matchStatement(source: EventSource, columns: string): string {
+  return `SELECT ${columns}
+    FROM (${matchStatements[source]}) AS found
+    JOIN "waybill".outbox_events AS e ON e.position = found.position
+    ORDER BY e.position`
+}
+
+export interface WalkOptions {
+  db: Connection
+  schema: string
+  source: EventSource
+  conditions: Conditions
+  /** Select list about the row `e`; must hold `position` as text. */
+  columns: string
+  /** Position after which to look. */
+  after: string
+  /** How many rows are wanted. */
+  need: number
+  /** Asked after each window: true ends the walk early. */
+  isOver?: () => boolean
+}
+
+export interface Walked<Row> {
+  readonly rows: readonly Row[]
+  /** Everything up to here was looked at; null when there is nothing beyond. */
+  readonly upTo: string | null
+}
+
+const firstWindow = 1_000
+const largestWindow = 50_000
+
+/** Collects up to `need` matching rows in position order. */
+export async function walk<Row extends { position: string }>(options: WalkOptions): Promise<Walked<Row>> {
+  const { db, schema, source, conditions, columns, need, isOver = () => false } = options
+  const states = statesToTest(source, conditions.states)
+  const everyRowMatches = states === null && !isSelective(conditions)
+  const windowSql = inSchema(windowStatements[source], schema)
+  const matchSql = inSchema(matchStatement(source, columns), schema)
+  const rows: Row[] = []
+  let after = options.after
+  for (let window = firstWindow; ; window = Math.min(window * 4, largestWindow)) {
+    const end = everyRowMatches
+      ? undefined
+      : (await db.query<{ position: string }>(windowSql, [after, window])).rows[0]?.position
+    const found = await db.query<Row>(matchSql, [
+      after,
+      end ?? lastPosition,
+      need - rows.length,
+      ...conditionValues(conditions, states),
+    ])
+    rows.push(...found.rows)
+    if (rows.length >= need) return { rows, upTo: rows.at(-1)!.position }
+    if (end === undefined) return { rows, upTo: null }
+    after = end
+    if (isOver()) return { rows, upTo: after }
+  }
+}
