@@ -49,6 +49,7 @@ export default defineConfig({
         test: {
           ...database,
           name: 'e2e',
+          globalSetup: ['test/support/build.ts', ...database.globalSetup],
           include: ['test/**/*.e2e.test.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -60,7 +60,7 @@ export function missingTable(tests: readonly TestCase[]): string[] {
     '\nSkipped:',
     ...[...rows].map(
       ([name, { why, files, count }]) =>
-        `  ${name.padEnd(12)} ${count} tests · ${why} · ${[...files].join(', ')}`,
+        `  ${name.padEnd(12)} ${count} skipped · ${why} · ${[...files].join(', ')}`,
     ),
   ]
 }

@@ -10,23 +10,29 @@ declare module 'vitest' {
   }
 }
 
-const majors = [14, 15, 16, 17] as const
+/** The majors that come from test/postgres-majors; PostgreSQL 18 is always there. */
+export const postgresMajors = [14, 15, 16, 17] as const
 
-/** Everything that a test may need and a machine may lack. PostgreSQL 18 is always there. */
-export type ServiceName = 'rabbitmq' | `postgres-${(typeof majors)[number]}`
+/** Everything that a test may need and a machine may lack. */
+export type ServiceName = 'rabbitmq' | `postgres-${(typeof postgresMajors)[number]}`
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
 
-/** Where a program is: the given places first, then PATH. */
-export function findProgram(name: string, places: readonly string[] = []): string | undefined {
-  const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
-  return [...places, ...folders.map((folder) => join(folder, name))].find((path) => existsSync(path))
+/** Where a program is: in one of the given folders, else in PATH. */
+export function findProgram(name: string, folders: readonly string[] = []): string | undefined {
+  const path = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
+  return [...folders, ...path].map((folder) => join(folder, name)).find((file) => existsSync(file))
 }
 
-/** RabbitMQ's own script: Debian's in /usr/sbin changes to another account first. */
-export const findRabbitmq = (): string | undefined =>
-  findProgram('rabbitmq-server', ['/usr/lib/rabbitmq/bin/rabbitmq-server'])
+/** RabbitMQ's own script: the one that Debian puts into PATH changes to another account first. */
+export function findRabbitmq(): string | undefined {
+  const places = process.env['WAYBILL_TEST_SERVICE_PLACES'] ?? '/usr/lib/rabbitmq/bin'
+  return findProgram(
+    'rabbitmq-server',
+    places.split(delimiter).filter((place) => place !== ''),
+  )
+}
 
 /** Why a service cannot be had here, or undefined when it can. */
 export function whyMissing(service: ServiceName): string | undefined {
