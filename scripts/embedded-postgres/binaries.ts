@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs'
+import { cpSync, existsSync, lchownSync, readFileSync, readdirSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -40,14 +40,19 @@ function findBundled(): string | undefined {
 
 /**
  * Makes binaries runnable for the server's account and says where they are. The links that npm packages cannot
- * carry are made here, since install scripts may be blocked; a folder that the account cannot enter (a checkout
- * below /root) is copied into `scratch`.
+ * carry are made here, since install scripts may be blocked; a folder that the account cannot read (a checkout
+ * in root's home) is copied into `scratch`.
  */
 export function prepareBinaries(native: string, scratch: string): string {
   linkLibraries(native)
   if (runs(native)) return native
   const copy = join(scratch, basename(native))
   cpSync(native, copy, { recursive: true, verbatimSymlinks: true })
+  const { uid, gid } = serverAccount
+  if (uid !== undefined) {
+    for (const path of ['', ...readdirSync(copy, { recursive: true, encoding: 'utf8' })])
+      lchownSync(join(copy, path), uid, gid!)
+  }
   if (!runs(copy)) throw new Error(`the PostgreSQL binaries in ${native} do not run on this machine`)
   return copy
 }

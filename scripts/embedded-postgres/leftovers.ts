@@ -75,9 +75,21 @@ export async function clearLeftovers(
   for (const name of readdirSync(parent).filter((entry) => entry.startsWith(prefix))) {
     const folder = join(parent, name)
     const owner = readOwner(folder)
-    if (owner === undefined || isAlive(owner)) continue
+    if (owner === undefined || isAlive(owner) || !isMine(folder)) continue
     for (const pid of findServers(folder)) await stopServer(pid)
-    rmSync(folder, { recursive: true, force: true })
+    try {
+      rmSync(folder, { recursive: true, force: true })
+    } catch {
+      // Another run clears it at this very moment.
+    }
+  }
+}
+
+function isMine(folder: string): boolean {
+  try {
+    return statSync(folder).uid === process.getuid?.()
+  } catch {
+    return false
   }
 }
 
