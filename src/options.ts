@@ -43,7 +43,7 @@ function value<T>(
         const result = parse(value, source !== undefined)
         if (result === invalid) {
           const shown = source?.hidden === true ? hide(value) : got(value)
-          const from = source === undefined ? '' : ` from ${source.name}`
+          const from = source === undefined || source.name === '' ? '' : ` from ${source.name}`
           reading.problems.push(`expected ${nameOf(path)} to be ${expected}, got ${shown}${from}`)
         }
         return result
@@ -321,7 +321,7 @@ function nameOf(path: string): string {
 
 function refuse(expected: string, value: unknown, path: string, reading: Reading): typeof invalid {
   const source = reading.sources.get(path)
-  const from = source === undefined ? '' : ` from ${source.name}`
+  const from = source === undefined || source.name === '' ? '' : ` from ${source.name}`
   const shown = source?.hidden === true ? hide(value) : show(value)
   reading.problems.push(`expected ${nameOf(path)} to be ${expected}, got ${shown}${from}`)
   return invalid

@@ -61,7 +61,7 @@ export const invalid: unique symbol = Symbol('invalid')
 
 /** Where a value came from when it was not written in place. */
 export interface OptionSource {
-  /** For messages: `WAYBILL_RELAY_BATCH_SIZE`, `--port`. */
+  /** For messages: `WAYBILL_RELAY_BATCH_SIZE`, `--port`; empty when the path says it already. */
   readonly name: string
   /** True when the value must not be printed, whatever the option is. */
   readonly hidden: boolean

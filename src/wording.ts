@@ -6,14 +6,15 @@ export function joinPath(path: string, key: string): string {
   return path === '' ? key : `${path}.${key}`
 }
 
-/** The known word that was probably meant, or undefined when none is near. */
+/** The known word that was probably meant: spelled nearly so, or begun like this one; undefined when none is. */
 export function closest(word: string, known: readonly string[]): string | undefined {
   const plain = (text: string) => text.toLowerCase().replaceAll(/[_-]/g, '')
-  const scored = known.map((candidate) => ({ candidate, score: distance(plain(word), plain(candidate)) }))
+  const written = plain(word)
+  const scored = known.map((candidate) => ({ candidate, score: distance(written, plain(candidate)) }))
   const [best] = scored.sort((a, b) => a.score - b.score)
-  return best !== undefined && best.score <= Math.max(1, Math.floor(word.length / 3))
-    ? best.candidate
-    : undefined
+  if (best !== undefined && best.score <= Math.max(1, Math.floor(word.length / 3))) return best.candidate
+  const begun = written.length < 3 ? [] : known.filter((candidate) => plain(candidate).startsWith(written))
+  return begun.length === 1 ? begun[0] : undefined
 }
 
 /** A value for a message: one line, bounded, and never one that looks like it holds a password. */
@@ -25,9 +26,10 @@ export function show(value: unknown): string {
       : JSON.stringify(value.length > 80 ? `${value.slice(0, 79)}…` : value)
   if (typeof value === 'bigint') return `${value}n`
   if (typeof value === 'function') return 'a function'
+  if (typeof value === 'symbol') return 'a symbol'
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
   if (typeof value === 'object' && value !== null) return 'an object'
-  return String(value)
+  return `${value as number | boolean | null}`
 }
 /** Text that may hold a password. */
 export const looksSecret = /:\/\/\S*@|password|passwd|secret|token/i

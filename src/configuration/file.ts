@@ -119,9 +119,8 @@ async function readModule(path: string): Promise<unknown> {
     if (exported === undefined) {
       throw unreadable(path, `${path} has no default export: write "export default defineConfig({ … })"`)
     }
-    return typeof exported === 'function'
-      ? ((await (exported as () => unknown)()) as unknown)
-      : await exported
+    const given: unknown = typeof exported === 'function' ? (exported as () => unknown)() : exported
+    return given instanceof Promise ? ((await given) as unknown) : given
   } catch (error) {
     if (error instanceof WaybillError) throw error
     const [firstLine] = describeError(error, 300).trim().split('\n')

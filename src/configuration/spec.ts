@@ -1,3 +1,4 @@
+import { describeError } from '../errors.ts'
 import {
   type Fields,
   type OptionsOf,
@@ -16,10 +17,10 @@ import {
   variants,
 } from '../options.ts'
 import type { Publisher } from '../publishing/publisher.ts'
-import type { Route, RouteRule } from '../publishing/routing.ts'
+import { type Route, type RouteRule, createRouter } from '../publishing/routing.ts'
 import { relaySpec } from '../relay/options.ts'
+import { logLevels } from '../telemetry/log-lines.ts'
 import { messageFormats } from '../types.ts'
-import { closest, joinPath } from '../wording.ts'
 import { publicationSpec } from './publications.ts'
 
 const databaseUrl = url({
@@ -77,8 +78,16 @@ const retentionSpec = object({
   processedDays: number({ min: 0, max: 36_500 })
     .default(7)
     .describe(
-      'Published and discarded events are removed this long after they were settled. Dead letters stay.',
+      'Days that a published event is kept after it was published. Dead letters and discarded events stay.',
     ),
+  archive: object({
+    schema: string({ maxLength: 63 })
+      .optional()
+      .describe('Its PostgreSQL schema. Left out: that of the outbox.'),
+    table: string({ maxLength: 63 }).describe('Its name.'),
+  })
+    .optional()
+    .describe('A table of your own in the same database that keeps what retention removes.'),
 })
 
 const adminSpec = object(
@@ -102,7 +111,7 @@ const adminSpec = object(
 )
 
 const logSpec = object({
-  level: oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent')
+  level: oneOf(...logLevels)
     .default('info')
     .describe('The least important line that is logged.'),
 })
@@ -182,22 +191,15 @@ export function configurationSpec(brokers: BrokerSpecs) {
   )
 }
 
-/** Every route must lead somewhere, and several destinations need routes. */
+/** Every route must lead somewhere, and several destinations need routes. Without destinations nobody routes. */
 function checkRoutes(names: readonly string[], routes: readonly RouteRule[] | Route): string | undefined {
-  if (typeof routes === 'function') return undefined
-  if (routes.length === 0) {
-    return names.length < 2
-      ? undefined
-      : `expected routes to say which event goes to ${names.join(' and which to ')}, but it is missing`
+  if (names.length === 0) return undefined
+  try {
+    createRouter(routes, names)
+    return undefined
+  } catch (error) {
+    return describeError(error)
   }
-  for (const [index, { to }] of routes.entries()) {
-    if (names.includes(to)) continue
-    const near = closest(to, names)
-    const hint =
-      near === undefined ? `expected one of ${names.join(', ')}` : `did you mean ${JSON.stringify(near)}?`
-    return `unknown destination ${JSON.stringify(to)} in ${joinPath(`routes[${index}]`, 'to')}, ${hint}`
-  }
-  return undefined
 }
 
 /** The configuration as commands get it: checked, complete, frozen. */

@@ -252,8 +252,8 @@ describe('what is wrong', () => {
     ],
     [{ destinations: { out: 'stdout' } }, 'expected destinations.out to be an object, got "stdout"'],
     [{ destinations: {} }, 'expected destinations to name at least one destination, but there is none'],
-    [{ routes: [{ to: 'nowhere' }] }, 'unknown destination "nowhere" in routes[0].to, expected one of out'],
-    [{ routes: [{ to: 'outt' }] }, 'unknown destination "outt" in routes[0].to, did you mean "out"?'],
+    [{ routes: [{ to: 'nowhere' }] }, 'routes[0].to: unknown destination "nowhere", expected one of out'],
+    [{ routes: [{ to: 'outt' }] }, 'routes[0].to: unknown destination "outt", did you mean "out"?'],
     [
       { routes: [{ eventtype: 'a', to: 'out' }] },
       'unknown option "routes[0].eventtype", did you mean "routes[0].eventType"?',
@@ -261,7 +261,7 @@ describe('what is wrong', () => {
     [{ routes: [{}] }, 'expected routes[0].to to be text of 1 to 255 characters, but it is missing'],
     [
       { destinations: { a: { type: 'stdout' }, b: { type: 'stdout' } } },
-      'expected routes to say which event goes to a and which to b, but it is missing',
+      'expected routes to say which of the 2 destinations an event goes to (a, b); a last rule {"to": "a"} takes all the rest',
     ],
     [
       { admin: { host: '0.0.0.0' } },

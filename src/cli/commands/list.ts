@@ -1,0 +1,30 @@
+import type { Action } from '../context.ts'
+import { readAggregate } from '../aggregate-option.ts'
+import { checkEventFilter } from '../../operations/event-filter.ts'
+import { errorColumn, eventColumns } from '../event-columns.ts'
+import { type ListFlags, given, integerFlag } from '../flags.ts'
+
+/** One page of events in the order of their position. */
+export function listCommand(flags: ListFlags & { state?: string[] }): Action {
+  const filter = given({
+    states: flags.state,
+    aggregate: readAggregate(flags.aggregate),
+    eventType: flags.type,
+    limit: integerFlag('--limit', flags.limit, { min: 1, max: 1000 }),
+    after: flags.after,
+  })
+  checkEventFilter(filter)
+  return ({ output, withDatabase }) =>
+    withDatabase(async (db, { schema }) => {
+      const { listEvents } = await import('../../operations/list-events.ts')
+      const page = await listEvents(db, schema, filter)
+      output.data(page)
+      if (page.items.length === 0) {
+        output.note(page.next === null ? 'no event matches' : 'no event matches so far')
+      } else {
+        const failed = page.items.some(({ lastError }) => lastError !== null)
+        output.table(page.items, failed ? [...eventColumns, errorColumn] : eventColumns)
+      }
+      if (page.next !== null) output.note(`there is more: the same command with --after ${page.next}`)
+    })
+}

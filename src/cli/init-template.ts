@@ -1,0 +1,116 @@
+/** What `waybill init` writes, by the ending of the file; each works as it stands once DATABASE_URL is set. */
+export const templates: Readonly<Record<string, (schema: string) => string>> = {
+  '.yaml': yaml,
+  '.yml': yaml,
+  '.ts': typescript,
+}
+
+function yaml(schema: string): string {
+  return `# Configuration of Waybill; every key is described in docs/reference/configuration.md.
+# \${NAME} takes the value of an environment variable: keep secrets there.
+# Each single value can be overridden by a variable (relay.batchSize: WAYBILL_RELAY_BATCH_SIZE).
+
+# The database with the outbox.
+databaseUrl: \${DATABASE_URL}
+
+# The PostgreSQL schema of all tables.
+schema: ${JSON.stringify(schema)}
+
+# Where events go. Names are yours; each destination has a type and the options of that broker.
+destinations:
+  console:
+    type: stdout
+
+  # hook:
+  #   type: webhook
+  #   url: https://example.com/events
+  #   secret: \${HOOK_SECRET} # signs each request (Standard Webhooks)
+
+  # bus:
+  #   type: rabbitmq
+  #   url: \${AMQP_URL}
+  #   exchange: outbox
+
+# Which event goes where: the first match wins, * stands for anything. With one destination none is needed.
+# routes:
+#   - { aggregateType: order, to: hook }
+#   - { eventType: invoice.*, to: bus, topic: billing }
+#   - { to: console }
+
+# How the relay works; these are the defaults.
+# relay:
+#   batchSize: 200 # most messages for one call of a publisher
+#   workers: 2 # calls under way at once for each destination
+#   maxAttempts: 8 # counted failures until an event becomes a dead letter; an outage counts nothing
+#   afterDeadLetter: continue # hold: later events of the aggregate wait until someone decides
+#   publishTimeoutMs: 10000
+#   leaseMs: 10000 # how long the work of a relay that died waits for another one
+#   pollIntervalMs: 1000
+
+# Published events are removed after this time; dead letters stay.
+# retention:
+#   processedDays: 7
+
+# Health, metrics and the API of the relay.
+# admin:
+#   host: 127.0.0.1
+#   port: 4747
+#   token: \${WAYBILL_TOKEN} # needed when host is not loopback
+
+# log:
+#   level: info
+`
+}
+
+function typescript(schema: string): string {
+  return `import { defineConfig } from 'waybill/config'
+
+// Configuration of Waybill; every key is described in docs/reference/configuration.md.
+// '\${NAME}' takes the value of an environment variable: keep secrets there.
+// Each single value can be overridden by a variable (relay.batchSize: WAYBILL_RELAY_BATCH_SIZE).
+export default defineConfig({
+  // The database with the outbox.
+  databaseUrl: '\${DATABASE_URL}',
+
+  // The PostgreSQL schema of all tables.
+  schema: ${JSON.stringify(schema)},
+
+  // Where events go. Names are yours; each destination has a type and the options of that broker,
+  // or is a publisher that you made yourself.
+  destinations: {
+    console: { type: 'stdout' },
+
+    // hook: { type: 'webhook', url: 'https://example.com/events', secret: '\${HOOK_SECRET}' },
+
+    // bus: { type: 'rabbitmq', url: '\${AMQP_URL}', exchange: 'outbox' },
+  },
+
+  // Which event goes where: the first match wins, * stands for anything. With one destination none is needed.
+  // May also be a function of the event.
+  // routes: [
+  //   { aggregateType: 'order', to: 'hook' },
+  //   { eventType: 'invoice.*', to: 'bus', topic: 'billing' },
+  //   { to: 'console' },
+  // ],
+
+  // How the relay works; these are the defaults.
+  // relay: {
+  //   batchSize: 200, // most messages for one call of a publisher
+  //   workers: 2, // calls under way at once for each destination
+  //   maxAttempts: 8, // counted failures until an event becomes a dead letter; an outage counts nothing
+  //   afterDeadLetter: 'continue', // 'hold': later events of the aggregate wait until someone decides
+  //   publishTimeoutMs: 10_000,
+  //   leaseMs: 10_000, // how long the work of a relay that died waits for another one
+  //   pollIntervalMs: 1_000,
+  // },
+
+  // Published events are removed after this time; dead letters stay.
+  // retention: { processedDays: 7 },
+
+  // Health, metrics and the API of the relay; the token is needed when host is not loopback.
+  // admin: { host: '127.0.0.1', port: 4747, token: '\${WAYBILL_TOKEN}' },
+
+  // log: { level: 'info' },
+})
+`
+}

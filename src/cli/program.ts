@@ -1,0 +1,164 @@
+import { Command, Option } from 'commander'
+import type { Action, GlobalOptions } from './context.ts'
+import type { ActionFlags, FilterFlags, ListFlags } from './flags.ts'
+
+/** Runs an action with the options that every command takes. */
+export type Act = (globals: GlobalOptions, action: Action) => Promise<void>
+
+/**
+ * The tree of commands; `docs/reference/commands.md` is tested against it. The commands themselves are loaded only
+ * when they run, so that `waybill --version` is quick.
+ */
+export function createProgram(version: string, act: Act): Command {
+  const program = new Command('waybill')
+    .description(
+      'A transactional outbox for PostgreSQL: nothing is lost, it arrives in order, and you can ask where it is.',
+    )
+    .version(version, '--version', 'shows the version')
+    .option('--config <file>', 'the configuration file (default: waybill.config.* in this folder)')
+    .option('--database-url <url>', 'the database, instead of databaseUrl of the configuration')
+    .option('--schema <name>', 'the PostgreSQL schema, instead of schema of the configuration')
+    .option('--json', 'prints JSON for machines; errors are JSON on stderr')
+    .option('--no-color', 'prints without colour, as NO_COLOR and a pipe do')
+    .option('--debug', 'shows stack traces of errors')
+    .helpOption('--help', 'shows this help')
+    .helpCommand(false)
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({ writeErr: () => undefined, outputError: () => undefined })
+    .showSuggestionAfterError(false)
+    .exitOverride()
+
+  /** Gives a command its action; `load` answers it once the words are known. */
+  // eslint-disable-next-line typescript/no-unnecessary-type-parameters -- each call names what its options are
+  function does<Options>(
+    command: Command,
+    load: (options: Options, words: string[]) => Promise<Action>,
+  ): Command {
+    return command.action(async (...given: unknown[]) => {
+      const self = given.at(-1) as Command
+      const action = await load(self.opts<Options & object>(), self.args)
+      await act(self.optsWithGlobals<GlobalOptions>(), action)
+    })
+  }
+
+  const init = program
+    .command('init')
+    .description('writes a commented configuration and shows the next three steps')
+    .addOption(
+      new Option('--format <format>', 'yaml, or ts for a typed one').choices(['yaml', 'ts']).default('yaml'),
+    )
+  does<{ format: 'yaml' | 'ts' }>(init, async (options) => {
+    const { initCommand } = await import('./commands/init.ts')
+    return initCommand(options)
+  })
+
+  const migrate = program
+    .command('migrate')
+    .description('brings the schema to the version of this program; safe when started many times at once')
+    .option('--print', 'prints the SQL for your own migration tool; needs no database')
+    .option(
+      '--to <version>',
+      'the version to reach, lower than the present one to go back, 0 to remove everything',
+    )
+    .option('--dry-run', 'says what would be done and does nothing')
+  does<{ print?: boolean; to?: string; dryRun?: boolean }>(migrate, async (options) => {
+    const { migrateCommand } = await import('./commands/migrate.ts')
+    return migrateCommand(options)
+  })
+
+  const relay = program
+    .command('relay')
+    .description('runs the relay until it is stopped')
+    .option('--once', 'publishes what is due and ends')
+    .option('--port <port>', 'port of the HTTP server, 0 for a free one, instead of admin.port')
+  does<{ once?: boolean; port?: string }>(relay, async (options) => {
+    const { relayCommand } = await import('./commands/relay.ts')
+    return relayCommand(options)
+  })
+
+  const status = program
+    .command('status')
+    .description('shows how much waits, for how long, and which relays and destinations work')
+  does(status, async () => {
+    const { statusCommand } = await import('./commands/status.ts')
+    return statusCommand()
+  })
+
+  const list = paged(
+    program
+      .command('list')
+      .description('lists events in the order of their position')
+      .option(
+        '--state <state>',
+        'only events in this state; may be given more than once, or several with commas',
+        collect,
+      )
+      .option('--aggregate <type> <id>', 'only events of this aggregate')
+      .option('--type <type>', 'only events of this type'),
+  )
+  does<ListFlags & { state?: string[] }>(list, async (options) => {
+    const { listCommand } = await import('./commands/list.ts')
+    return listCommand(options)
+  })
+
+  const dead = program.command('dead').description('lists, retries or discards dead letters')
+  const deadList = paged(filtered(dead.command('list').description('lists dead letters with their reasons')))
+  does<ListFlags & FilterFlags>(deadList, async (options) => {
+    const { deadListCommand } = await import('./commands/dead-list.ts')
+    return deadListCommand(options)
+  })
+  const retry = filtered(
+    dead
+      .command('retry')
+      .argument('[id...]', 'ids of events')
+      .description('puts dead letters back to their old place; in chunks, can be stopped and started again'),
+  )
+    .option('--all', 'all dead letters')
+    .option('--allow-older', 'also events that newer ones of their aggregate have overtaken')
+    .option('--reason <text>', 'why; kept with the decision')
+  does<ActionFlags & { allowOlder?: boolean }>(retry, async (options, ids) => {
+    const { deadRetryCommand } = await import('./commands/dead-actions.ts')
+    return deadRetryCommand(options, ids)
+  })
+  const discard = filtered(
+    dead
+      .command('discard')
+      .argument('[id...]', 'ids of events')
+      .description('gives dead letters up; the rows stay, and the reason with them'),
+  )
+    .option('--all', 'all dead letters')
+    .requiredOption('--reason <text>', 'why; kept with the decision')
+  does<ActionFlags & { reason: string }>(discard, async (options, ids) => {
+    const { deadDiscardCommand } = await import('./commands/dead-actions.ts')
+    return deadDiscardCommand(options, ids)
+  })
+
+  const prune = program
+    .command('prune')
+    .description('removes settled events that are older than retention.processedDays')
+    .option('--dry-run', 'counts them and removes nothing')
+  does<{ dryRun?: boolean }>(prune, async (options) => {
+    const { pruneCommand } = await import('./commands/prune.ts')
+    return pruneCommand(options)
+  })
+
+  return program
+}
+
+function paged(command: Command): Command {
+  return command
+    .option('--limit <n>', 'most events of one page, 1 to 1000', '50')
+    .option('--after <cursor>', 'where the page starts: the "next" of the page before')
+}
+
+function filtered(command: Command): Command {
+  return command
+    .option('--aggregate <type> <id>', 'only events of this aggregate')
+    .option('--type <type>', 'only events of this type')
+    .option('--error <text>', 'only those whose reason holds this text')
+    .option('--before <time>', 'only those that died before this: 2026-03-01, or 2026-03-01T12:00:00Z')
+}
+
+function collect(value: string, before: string[] = []): string[] {
+  return [...before, ...value.split(',').map((part) => part.trim())]
+}
