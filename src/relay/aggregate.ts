@@ -1,0 +1,89 @@
+import type { Message } from '../publishing/publisher.ts'
+import type { SourceEvent } from './source.ts'
+
+/** A bucket that this relay owns, and what it knows of it. */
+export interface OwnedBucket {
+  readonly bucket: number
+  /** The fencing token under which it is owned, decimal text. */
+  readonly epoch: string
+  /** Last seen `rescan` of the bucket, decimal text. */
+  rescan: string
+  /** Every pending event at or below is in memory, or its aggregate has it in `stashedFrom`. */
+  floor: bigint
+  /** Changes when the floor is set back, so that a read from before does not move it. */
+  generation: number
+  /** What its dead letters hold back is known: it may be read. */
+  opened: boolean
+  /** How many new rows to ask for; follows what the bucket gives. */
+  appetite: number
+  readonly aggregates: Map<string, Aggregate>
+  /** Events in memory. */
+  loaded: number
+  /** Events under way, or waiting for their settlement. */
+  inFlight: number
+  /** Events still to be handled with care, since the last owner died with the first of them under way. */
+  suspects: number
+  /** To be handed over: nothing new is started. */
+  draining: boolean
+  /** Owned by another now: whatever comes back is dropped. */
+  lost: boolean
+}
+
+/**
+ * - `idle`: nothing to do in memory (more may be in the table: `stashedFrom`)
+ * - `ready`: its head may go out
+ * - `busy`: events are under way, or a settlement must be committed first
+ * - `waiting`: until `wakeAt`
+ * - `away`: until its destination is back; its events were dropped from memory
+ * - `held`: behind a dead letter, until someone decides
+ */
+export type AggregateState = 'idle' | 'ready' | 'busy' | 'waiting' | 'away' | 'held'
+
+/** One aggregate with events that are not settled. */
+export interface Aggregate {
+  readonly type: string
+  readonly id: string
+  readonly bucket: OwnedBucket
+  /** In `position` order, without those under way. */
+  queue: Entry[]
+  state: AggregateState
+  /** `performance.now()` at which it may go on. */
+  wakeAt: number
+  /** Events from this position on are in the table only; null: all that is known is in memory. */
+  stashedFrom: bigint | null
+  /** Rows met, and left in the table, since it was stashed. */
+  passed: number
+  failing: Failing | null
+}
+
+/** What is remembered of an event that fails, while it waits in the table. */
+export interface Failing {
+  readonly eventId: string
+  /** `performance.now()` of its first failure. */
+  readonly since: number
+  /** Failures, counted against it or not. */
+  tries: number
+}
+
+/** One event in memory. */
+export interface Entry {
+  readonly event: SourceEvent
+  readonly aggregate: Aggregate
+  readonly outcome: Prepared
+  /** `performance.now()` before which it must not be tried. */
+  readonly notBefore: number
+  /** Deaths of relays on record. */
+  crashes: number
+  /** Exceptions of a publisher that ended a call with several events, this one among them; from 2 on it goes alone. */
+  exceptions: number
+}
+
+/** Where an event goes, or why it cannot go anywhere. */
+export type Prepared =
+  | { readonly destination: string; readonly message: Message; readonly bytes: number }
+  | { readonly destination: null; readonly error: Error }
+
+export function aggregateKey(type: string, id: string): string {
+  // U+0000 cannot be in a text of PostgreSQL.
+  return `${type}\u0000${id}`
+}

@@ -1,0 +1,450 @@
+import { type Aggregate, type Entry, type OwnedBucket, type Prepared, aggregateKey } from './aggregate.ts'
+import type { AggregateKey, AggregateRequest, BucketRequest, ReadEvent, SourceEvent } from './source.ts'
+
+export interface BacklogOptions {
+  /** Most events in memory. */
+  capacity: number
+  /** Most events of one aggregate in memory; the others stay in the table until these are out. */
+  perAggregate: number
+  prepare: (event: SourceEvent) => Prepared
+  /** The aggregate's head may go out. */
+  onReady: (aggregate: Aggregate) => void
+}
+
+export interface PlannedRead extends BucketRequest {
+  readonly generation: number
+}
+
+export interface ReadPlan {
+  readonly requests: readonly PlannedRead[]
+  readonly skip: readonly AggregateRequest[]
+}
+
+export interface ResumeRequest extends AggregateRequest {
+  readonly aggregate: Aggregate
+  readonly limit: number
+}
+
+/** Aggregates of which a read should leave out the rows: enough to matter, few enough to compare with each row. */
+const maxSkipped = 50
+const skipAfterPassed = 32
+const maxResumedAtOnce = 200
+/** Characters of payload in memory at which nothing more is read. */
+const maxBytes = 48 * 1024 * 1024
+
+let generations = 0
+
+/**
+ * What the relay knows of the events of its buckets: a window of them in memory, in order for each aggregate, and
+ * for each aggregate that must wait, from which position on its events are in the table only. Bounded by
+ * `capacity` events; an aggregate that waits keeps none.
+ */
+export class Backlog {
+  readonly buckets = new Map<number, OwnedBucket>()
+  readonly #options: BacklogOptions
+  /** Ids in memory, under way, or waiting for their settlement. */
+  readonly #known = new Map<string, Entry>()
+  /** Settled while a read was under way: that read may still show them as pending. */
+  #settledMeanwhile: Set<string> | undefined
+  readonly #resumable = new Set<Aggregate>()
+  readonly #sleeping = new Set<Aggregate>()
+  readonly #away = new Set<Aggregate>()
+  #bytes = 0
+  #turn = 0
+
+  constructor(options: BacklogOptions) {
+    this.#options = options
+  }
+
+  /** Events in memory. */
+  get size(): number {
+    return this.#known.size
+  }
+
+  /** How many more events may come into memory. */
+  get room(): number {
+    if (this.#bytes >= maxBytes) return 0
+    return Math.max(0, this.#options.capacity - this.#known.size)
+  }
+
+  /** With less room than this a read costs more than it brings. */
+  get worthReading(): number {
+    return Math.ceil(this.#options.capacity / 4)
+  }
+
+  /** Aggregates that wait for a moment. */
+  get sleeping(): number {
+    return this.#sleeping.size
+  }
+
+  /** Aggregates that wait for their destination to come back. */
+  get away(): number {
+    return this.#away.size
+  }
+
+  own(taken: { bucket: number; epoch: string; rescan: string; suspects: number }): OwnedBucket {
+    const owned: OwnedBucket = {
+      ...taken,
+      floor: 0n,
+      appetite: 32,
+      generation: ++generations,
+      opened: false,
+      aggregates: new Map(),
+      loaded: 0,
+      inFlight: 0,
+      draining: false,
+      lost: false,
+    }
+    this.buckets.set(taken.bucket, owned)
+    return owned
+  }
+
+  /** Forgets a bucket. Events under way come back to nothing. Answers how many were in memory. */
+  disown(owned: OwnedBucket): number {
+    owned.lost = true
+    if (this.buckets.get(owned.bucket) === owned) this.buckets.delete(owned.bucket)
+    for (const aggregate of owned.aggregates.values()) {
+      this.#resumable.delete(aggregate)
+      this.#sleeping.delete(aggregate)
+      this.#away.delete(aggregate)
+      aggregate.queue = []
+    }
+    // Events under way are forgotten too: should the bucket come back, it starts from what the table says.
+    const dropped = owned.loaded
+    for (const entry of this.#known.values()) if (entry.aggregate.bucket === owned) this.#forget(entry)
+    return dropped
+  }
+
+  /** What to read next for at most `room` new events. */
+  plan(room: number): ReadPlan {
+    const requests: PlannedRead[] = []
+    const skip: AggregateRequest[] = []
+    const owned = [...this.buckets.values()].filter((bucket) => bucket.opened && !bucket.draining)
+    let left = room
+    for (let i = 0; i < owned.length && left > 0; i++) {
+      const bucket = owned[(this.#turn + i) % owned.length]!
+      const fresh = Math.min(bucket.appetite, left)
+      left -= fresh
+      // What is loaded already may come again, as far as it lies above the floor.
+      requests.push({
+        bucket: bucket.bucket,
+        generation: bucket.generation,
+        floor: bucket.floor,
+        limit: fresh + bucket.loaded,
+      })
+      for (const aggregate of bucket.aggregates.values()) {
+        if (skip.length === maxSkipped) break
+        if (aggregate.stashedFrom !== null && aggregate.passed >= skipAfterPassed)
+          skip.push(toRequest(aggregate))
+      }
+    }
+    this.#turn = owned.length === 0 ? 0 : (this.#turn + requests.length) % owned.length
+    return { requests, skip }
+  }
+
+  /** Aggregates that go on from the table. One whose head failed is asked for its head only. */
+  planResume(): ResumeRequest[] {
+    const resume: ResumeRequest[] = []
+    for (const aggregate of this.#resumable) {
+      if (resume.length === maxResumedAtOnce) break
+      const limit = aggregate.failing === null ? this.#options.perAggregate : 1
+      resume.push({ aggregate, limit, ...toRequest(aggregate) })
+    }
+    return resume
+  }
+
+  /** To be called before a read is sent; `add` or `cancelRead` ends it. */
+  beginRead(): void {
+    this.#settledMeanwhile = new Set()
+  }
+
+  cancelRead(): void {
+    this.#settledMeanwhile = undefined
+  }
+
+  /** Takes in what was read. `decided` must be from before the read. Answers how many events were new. */
+  add(requests: readonly PlannedRead[], events: readonly ReadEvent[], decided: bigint, now: number): number {
+    const returned = new Map<number, { rows: number; last: bigint; cut: boolean }>()
+    let added = 0
+    for (const event of events) {
+      const seen = returned.get(event.bucket) ?? { rows: 0, last: 0n, cut: false }
+      returned.set(event.bucket, seen)
+      if (event.body === null) seen.cut = true
+      if (seen.cut) continue
+      seen.rows++
+      seen.last = event.position
+      if (this.#takeIn(event as SourceEvent, now, false)) added++
+    }
+    for (const request of requests) {
+      const bucket = this.buckets.get(request.bucket)
+      // It may have been set back to its start while the read was under way.
+      if (bucket === undefined || bucket.generation !== request.generation) continue
+      const seen = returned.get(request.bucket)
+      const full = seen !== undefined && (seen.cut || seen.rows >= request.limit)
+      const reached = full ? seen.last : decided
+      const floor = reached < decided ? reached : decided
+      if (floor > bucket.floor) bucket.floor = floor
+      const rows = seen?.rows ?? 0
+      bucket.appetite = full
+        ? Math.min(this.#options.capacity, bucket.appetite * 2)
+        : Math.max(8, Math.min(bucket.appetite, rows * 2))
+      if (rows === 0 && bucket.loaded === 0) bucket.suspects = 0
+    }
+    return added
+  }
+
+  /** Takes in what was read for aggregates that go on from the table. */
+  addResumed(resumed: readonly ResumeRequest[], events: readonly ReadEvent[], now: number): number {
+    const rows = new Map<Aggregate, ReadEvent[]>()
+    for (const event of events) {
+      const aggregate = this.#find(event)
+      if (aggregate === undefined) continue
+      const list = rows.get(aggregate)
+      if (list === undefined) rows.set(aggregate, [event])
+      else list.push(event)
+    }
+    let added = 0
+    for (const { aggregate, limit } of resumed) {
+      // A bucket that was lost or set back meanwhile answers for itself.
+      if (!this.#resumable.delete(aggregate)) continue
+      const found = rows.get(aggregate) ?? []
+      const cut = found.find((event) => event.body === null)
+      aggregate.stashedFrom = cut?.position ?? (found.length >= limit ? found.at(-1)!.position + 1n : null)
+      aggregate.passed = 0
+      if (found.length === 0) aggregate.failing = null
+      for (const event of found) {
+        if (event === cut) break
+        if (this.#takeIn(event as SourceEvent, now, true)) added++
+      }
+      if (aggregate.state === 'idle') this.advance(aggregate, now)
+    }
+    return added
+  }
+
+  /** Puts an event into its aggregate's queue, or leaves it in the table; false when nothing new is in memory. */
+  #takeIn(event: SourceEvent, now: number, resumed: boolean): boolean {
+    const bucket = this.buckets.get(event.bucket)
+    if (bucket === undefined || this.#known.has(event.id) || this.#settledMeanwhile?.has(event.id))
+      return false
+    const aggregate = this.#findOrMake(bucket, event)
+    if (aggregate.stashedFrom !== null && !(resumed && event.position < aggregate.stashedFrom)) {
+      aggregate.passed++
+      this.#stash(aggregate, event.position)
+      return false
+    }
+    const overflowing = aggregate.queue.length >= this.#options.perAggregate
+    if (
+      aggregate.state === 'held' ||
+      aggregate.state === 'waiting' ||
+      aggregate.state === 'away' ||
+      overflowing
+    ) {
+      this.#stash(aggregate, event.position)
+      return false
+    }
+    const entry: Entry = {
+      event,
+      aggregate,
+      outcome: this.#options.prepare(event),
+      notBefore: event.retryInMs > 0 ? now + event.retryInMs : 0,
+      crashes: event.crashes,
+      exceptions: 0,
+    }
+    this.#known.set(event.id, entry)
+    this.#bytes += event.body.length
+    bucket.loaded++
+    insert(aggregate.queue, entry)
+    if (aggregate.state === 'idle' || aggregate.state === 'ready') this.advance(aggregate, now)
+    return true
+  }
+
+  #find(key: AggregateKey): Aggregate | undefined {
+    return this.buckets.get(key.bucket)?.aggregates.get(aggregateKey(key.aggregateType, key.aggregateId))
+  }
+
+  #findOrMake(bucket: OwnedBucket, { aggregateType, aggregateId }: AggregateKey): Aggregate {
+    const key = aggregateKey(aggregateType, aggregateId)
+    const found = bucket.aggregates.get(key)
+    if (found !== undefined) return found
+    const made: Aggregate = {
+      type: aggregateType,
+      id: aggregateId,
+      bucket,
+      queue: [],
+      state: 'idle',
+      wakeAt: 0,
+      stashedFrom: null,
+      passed: 0,
+      failing: null,
+    }
+    bucket.aggregates.set(key, made)
+    return made
+  }
+
+  /** Decides what an aggregate does next, once nothing of it is under way. */
+  advance(aggregate: Aggregate, now: number): void {
+    const { bucket } = aggregate
+    if (bucket.lost || aggregate.state === 'held') return
+    const head = aggregate.queue[0]
+    if (head !== undefined) {
+      if (head.notBefore > now) return this.sleep(aggregate, head.notBefore)
+      const wasReady = aggregate.state === 'ready'
+      aggregate.state = 'ready'
+      if (!wasReady) this.#options.onReady(aggregate)
+      return
+    }
+    aggregate.state = 'idle'
+    if (aggregate.stashedFrom !== null) this.#resumable.add(aggregate)
+    else if (aggregate.failing === null) bucket.aggregates.delete(aggregateKey(aggregate.type, aggregate.id))
+  }
+
+  /** Keeps an aggregate until a moment; its events stay in the table. */
+  sleep(aggregate: Aggregate, wakeAt: number): void {
+    this.#unload(aggregate)
+    aggregate.state = 'waiting'
+    aggregate.wakeAt = wakeAt
+    this.#sleeping.add(aggregate)
+  }
+
+  /** Keeps an aggregate behind a dead letter until somebody decides. */
+  hold(aggregate: Aggregate): void {
+    this.#unload(aggregate)
+    aggregate.state = 'held'
+  }
+
+  /** Lets an aggregate go on whose dead letter was taken back. */
+  unhold(aggregate: Aggregate, now: number): void {
+    if (aggregate.state !== 'held') return
+    aggregate.state = 'idle'
+    this.advance(aggregate, now)
+  }
+
+  /** Sets the aggregates that must be held in some buckets, as read from the table. */
+  setHeld(buckets: readonly number[], held: readonly AggregateKey[], now: number): void {
+    const keys = new Set(held.map((key) => aggregateKey(key.aggregateType, key.aggregateId)))
+    for (const number of buckets) {
+      const bucket = this.buckets.get(number)
+      for (const aggregate of bucket?.aggregates.values() ?? []) {
+        if (!keys.has(aggregateKey(aggregate.type, aggregate.id))) this.unhold(aggregate, now)
+      }
+    }
+    for (const key of held) {
+      const bucket = this.buckets.get(key.bucket)
+      if (bucket === undefined) continue
+      const aggregate = this.#findOrMake(bucket, key)
+      // With events under way it is the settlement that holds it.
+      if (aggregate.state !== 'busy') this.hold(aggregate)
+    }
+    for (const number of buckets) {
+      const bucket = this.buckets.get(number)
+      if (bucket !== undefined) bucket.opened = true
+    }
+  }
+
+  /** Drops the events of an aggregate whose destination is away, to make room for others. */
+  sendAway(aggregate: Aggregate): void {
+    this.#unload(aggregate)
+    aggregate.state = 'away'
+    this.#away.add(aggregate)
+  }
+
+  /** Wakes the aggregates whose moment has come; answers the next moment, or Infinity. */
+  wake(now: number): number {
+    let next = Infinity
+    for (const aggregate of this.#sleeping) {
+      if (aggregate.wakeAt > now) {
+        next = Math.min(next, aggregate.wakeAt)
+        continue
+      }
+      this.#sleeping.delete(aggregate)
+      aggregate.state = 'idle'
+      this.advance(aggregate, now)
+    }
+    return next
+  }
+
+  get resumable(): number {
+    return this.#resumable.size
+  }
+
+  /** Reads a bucket from its start again: a command put rows back, or positions are worth nothing any more. */
+  rewind(bucket: OwnedBucket, now: number): void {
+    bucket.floor = 0n
+    bucket.generation = ++generations
+    for (const aggregate of bucket.aggregates.values()) {
+      if (aggregate.state === 'waiting' || aggregate.state === 'held' || aggregate.stashedFrom === null)
+        continue
+      aggregate.stashedFrom = null
+      aggregate.passed = 0
+      this.#resumable.delete(aggregate)
+      if (this.#away.delete(aggregate)) aggregate.state = 'idle'
+      if (aggregate.state === 'idle') this.advance(aggregate, now)
+    }
+  }
+
+  /** Takes the first events of an aggregate out of its queue: they are under way now. */
+  takeHead(aggregate: Aggregate, count: number): Entry[] {
+    aggregate.state = 'busy'
+    aggregate.bucket.inFlight += count
+    return aggregate.queue.splice(0, count)
+  }
+
+  /** Puts events that did not go out back to the front. */
+  putBack(aggregate: Aggregate, entries: readonly Entry[]): void {
+    aggregate.bucket.inFlight -= entries.length
+    if (aggregate.bucket.lost) return
+    aggregate.queue.unshift(...entries)
+  }
+
+  /** An event under way is settled in the table, or not ours any more. */
+  settled(entry: Entry): void {
+    const { bucket } = entry.aggregate
+    bucket.inFlight--
+    this.#forget(entry)
+    this.#settledMeanwhile?.add(entry.event.id)
+    if (bucket.suspects > 0) bucket.suspects--
+  }
+
+  /** Drops an event under way that stays pending in the table; it is read again from there. */
+  release(entry: Entry): void {
+    entry.aggregate.bucket.inFlight--
+    this.#forget(entry)
+    this.#stash(entry.aggregate, entry.event.position)
+  }
+
+  #forget(entry: Entry): void {
+    entry.aggregate.bucket.loaded--
+    if (this.#known.get(entry.event.id) !== entry) return
+    this.#known.delete(entry.event.id)
+    this.#bytes -= entry.event.body.length
+  }
+
+  #unload(aggregate: Aggregate): void {
+    for (const entry of aggregate.queue) {
+      this.#forget(entry)
+      this.#stash(aggregate, entry.event.position)
+    }
+    aggregate.queue = []
+  }
+
+  #stash(aggregate: Aggregate, from: bigint): void {
+    if (aggregate.stashedFrom === null || from < aggregate.stashedFrom) aggregate.stashedFrom = from
+  }
+}
+
+function toRequest(aggregate: Aggregate): AggregateRequest {
+  return {
+    bucket: aggregate.bucket.bucket,
+    aggregateType: aggregate.type,
+    aggregateId: aggregate.id,
+    from: aggregate.stashedFrom ?? 0n,
+  }
+}
+
+/** Almost always at the end; a retried dead letter or a late commit goes to its old place. */
+function insert(queue: Entry[], entry: Entry): void {
+  let at = queue.length
+  while (at > 0 && queue[at - 1]!.event.position > entry.event.position) at--
+  if (at === queue.length) queue.push(entry)
+  else queue.splice(at, 0, entry)
+}

@@ -1,0 +1,93 @@
+import { describeError } from '../errors.ts'
+import type { Telemetry } from '../telemetry/events.ts'
+
+/** What `/livez` and `/readyz` say. */
+export interface Health {
+  /** False only when a restart would help. */
+  live: boolean
+  /** False when due work exists and nothing moves, or nothing can. */
+  ready: boolean
+  /** Why it is not ready, for people; null when it is. */
+  reason: string | null
+}
+
+type Part = 'read' | 'mark' | 'lease'
+
+export interface HealthKeeper {
+  started(): void
+  /** A statement of this part worked. */
+  worked(part: Part): void
+  /** A statement of this part failed; told once until all parts work again. */
+  failed(part: Part, error: unknown): void
+  /** An event was settled. */
+  progressed(): void
+  now(): Health
+}
+
+/** Due work that has not moved for so long, in milliseconds, makes the relay not ready. */
+const stuckAfterMs = 10_000
+/** A loop that has not come round for so long while the database answers is hung. */
+const hungAfterMs = 300_000
+
+export function createHealth(options: {
+  telemetry: Telemetry
+  leaseMs: number
+  dueWork: () => number
+}): HealthKeeper {
+  const { telemetry, leaseMs, dueWork } = options
+  const failing = new Set<Part>()
+  const lastWorked = new Map<Part, number>()
+  let startedAt: number | undefined
+  let downSince = 0
+  let error = ''
+  let progressedAt = performance.now()
+  const down = new Map<string, string>()
+  telemetry.on('destination.down', ({ destination, error: reason }) => down.set(destination, reason))
+  telemetry.on('destination.up', ({ destination }) => down.delete(destination))
+
+  function reason(): string | null {
+    const now = performance.now()
+    if (startedAt === undefined) return 'the relay is not started'
+    if (failing.size > 0) return `the database does not answer: ${error}`
+    if (now - (lastWorked.get('lease') ?? -Infinity) > leaseMs) return 'the relay has no lease yet'
+    if (dueWork() === 0) return null
+    const [away] = down
+    if (away !== undefined && dueWork() > 0 && now - progressedAt > 1_000) {
+      return `destination ${JSON.stringify(away[0])} is away: ${away[1]}`
+    }
+    return now - progressedAt > stuckAfterMs ? 'events are due and nothing moves' : null
+  }
+
+  function live(): boolean {
+    if (startedAt === undefined || failing.size > 0) return true
+    const now = performance.now()
+    return now - Math.max(startedAt, lastWorked.get('lease') ?? 0) < hungAfterMs
+  }
+
+  return {
+    started() {
+      startedAt = performance.now()
+    },
+    worked(part) {
+      lastWorked.set(part, performance.now())
+      if (failing.delete(part) && failing.size === 0) {
+        telemetry.emit('database.up', { downMs: performance.now() - downSince })
+      }
+    },
+    failed(part, failure) {
+      error = describeError(failure, 300)
+      if (failing.size === 0) {
+        downSince = performance.now()
+        telemetry.emit('database.down', { error })
+      }
+      failing.add(part)
+    },
+    progressed() {
+      progressedAt = performance.now()
+    },
+    now() {
+      const why = reason()
+      return { live: live(), ready: why === null, reason: why }
+    },
+  }
+}

@@ -1,0 +1,279 @@
+import type { EventReference, Telemetry } from '../telemetry/events.ts'
+import type { Aggregate, Entry } from './aggregate.ts'
+import type { Backlog } from './backlog.ts'
+import type { Destination } from './destination.ts'
+import { backoffMs, judge, kindOf } from './failure.ts'
+import type { RelayTuning } from './options.ts'
+import { type CallOutcome, answerOf, requestedPauseMs } from './publish-call.ts'
+import { type Settlement, type Settler, errorText } from './settler.ts'
+
+export interface OutcomesOptions {
+  backlog: Backlog
+  settler: Settler
+  tuning: Readonly<RelayTuning>
+  telemetry: Telemetry
+  /** Milliseconds to add to this machine's clock for the database's. */
+  clockOffsetMs: () => number
+  /** Something was settled: there may be room in memory, or an aggregate that goes on. */
+  onProgress: () => void
+}
+
+/** What happens after a call: settlements, and whether each aggregate goes on, waits or stops. */
+export interface Outcomes {
+  conclude(destination: Destination, batch: readonly Entry[], outcome: CallOutcome, startedAt: number): void
+  /** Makes an event a dead letter that never reached a publisher. */
+  bury(entry: Entry, error: string): void
+  /** Events that were taken but not sent go back. */
+  putBack(entries: readonly Entry[]): void
+  /** A settlement is in the table. */
+  settled(settlement: Settlement): void
+  /** A settlement changed nothing, since the bucket belongs to another relay. */
+  dropped(settlement: Settlement): void
+}
+
+/** So many different events in a row, refused with one answer and none published: the destination is wrong. */
+const refusalsForOutage = 5
+
+/** `go`: the event is at the head of its aggregate again; `settling`: the table comes first. */
+type Step = 'go' | 'settling'
+
+export function createOutcomes(options: OutcomesOptions): Outcomes {
+  const { backlog, settler, tuning, telemetry } = options
+
+  function conclude(
+    destination: Destination,
+    batch: readonly Entry[],
+    outcome: CallOutcome,
+    startedAt: number,
+  ): void {
+    const now = performance.now()
+    const results = 'results' in outcome ? outcome.results : []
+    if (results.some((result) => result.status === 'published')) {
+      destination.lastSuccessStartedAt = Math.max(destination.lastSuccessStartedAt, startedAt)
+      destination.refusals = null
+      destination.circuit.answered(startedAt, now, null)
+    }
+    const latenciesMs: number[] = []
+    for (let start = 0, end = 0; start < batch.length; start = end) {
+      const { aggregate } = batch[start]!
+      while (batch[end]?.aggregate === aggregate) end++
+      let step: Step | undefined
+      const back: Entry[] = []
+      for (let i = start; i < end; i++) {
+        const entry = batch[i]!
+        const result = results[i]
+        if (result?.status === 'published') {
+          if (aggregate.failing?.eventId === entry.event.id) aggregate.failing = null
+          latenciesMs.push(latencyOf(entry))
+          settler.settle({ kind: 'published', entry, receipt: result.receipt ?? null })
+        } else if (step !== undefined) {
+          back.push(entry)
+        } else {
+          step =
+            'threw' in outcome && batch.length > 1
+              ? onBatchException(entry)
+              : onFailure(destination, entry, result ?? failureOfCall(outcome), startedAt, now)
+          if (step === 'go') back.push(entry)
+        }
+      }
+      backlog.putBack(aggregate, back)
+      if (step !== 'settling') goOn(aggregate, now)
+    }
+    telemetry.emit('batch.finished', {
+      destination: destination.name,
+      durationMs: now - startedAt,
+      published: latenciesMs.length,
+      failed: batch.length - latenciesMs.length,
+      latenciesMs,
+    })
+  }
+
+  function goOn(aggregate: Aggregate, now: number): void {
+    if (aggregate.state !== 'busy') return
+    aggregate.state = 'idle'
+    backlog.advance(aggregate, now)
+  }
+
+  /** An exception says nothing about the single events: all of them again, then one by one. */
+  function onBatchException(entry: Entry): Step {
+    entry.exceptions++
+    return survive(entry)
+  }
+
+  function onFailure(
+    destination: Destination,
+    entry: Entry,
+    failure: { status: 'retry' | 'reject'; error: unknown; afterMs?: number },
+    startedAt: number,
+    now: number,
+  ): Step {
+    const { aggregate } = entry
+    if (aggregate.bucket.lost) return 'go'
+    if (aggregate.failing?.eventId !== entry.event.id) {
+      aggregate.failing = { eventId: entry.event.id, since: now, tries: 0 }
+    }
+    const { failing } = aggregate
+    failing.tries++
+    const error = errorText(failure.error)
+    const kind = kindOf(failure.status, failure.error)
+    const afterMs = failure.afterMs ?? requestedPauseMs(failure.error)
+    if (
+      kind === 'refused' &&
+      isWrongDestination(destination, entry, startedAt, now, error, answerOf(failure.error))
+    ) {
+      return survive(entry)
+    }
+    if (kind === 'explicit') {
+      destination.refusals = null
+      destination.circuit.answered(startedAt, now, null)
+    }
+    const verdict = judge({
+      kind,
+      othersGetThrough: destination.lastSuccessStartedAt > failing.since,
+      throttled: kind === 'unavailable' && afterMs !== undefined,
+      failingForMs: now - failing.since,
+      attempts: entry.event.attempts,
+      maxAttempts: tuning.maxAttempts,
+      outageGraceMs: tuning.outageGraceMs,
+    })
+    if (verdict === 'outage') {
+      destination.circuit.failed(startedAt, now, { error, ...(afterMs === undefined ? {} : { afterMs }) })
+      return survive(entry)
+    }
+    const final = kind === 'refused' || kind === 'undeliverable'
+    const attempts = entry.event.attempts + (verdict === 'count' || (verdict === 'dead' && !final) ? 1 : 0)
+    if (verdict === 'dead') {
+      settler.settle({ kind: 'dead', entry, attempts, holds: tuning.afterDeadLetter === 'hold', error })
+      return 'settling'
+    }
+    const pauseMs = backoffMs(failing.tries, {
+      baseMs: tuning.retryBaseMs,
+      maxMs: tuning.retryMaxMs,
+      atLeastMs: afterMs ?? 0,
+    })
+    settler.settle({ kind: 'failed', entry, attempts, pauseMs, error })
+    telemetry.emit('event.failed', {
+      ...referenceOf(entry),
+      destination: destination.name,
+      error,
+      counted: verdict === 'count',
+      retryInMs: pauseMs,
+    })
+    return 'settling'
+  }
+
+  /** True when this refusal belongs to a row of equal ones: then the destination is wrong, not the event. */
+  function isWrongDestination(
+    destination: Destination,
+    entry: Entry,
+    startedAt: number,
+    now: number,
+    error: string,
+    answer: string,
+  ): boolean {
+    destination.circuit.answered(startedAt, now, answer)
+    if (destination.circuit.open) {
+      destination.circuit.failed(startedAt, now, { error, answer })
+      return true
+    }
+    if (destination.refusals?.answer !== answer) destination.refusals = { answer, entries: [] }
+    const { entries } = destination.refusals
+    entries.push(entry)
+    if (entries.length < refusalsForOutage) return false
+    destination.refusals = null
+    destination.circuit.failed(startedAt, now, { error, answer })
+    void restore(destination, entries.slice(0, -1), error)
+    return true
+  }
+
+  async function restore(destination: Destination, dead: readonly Entry[], error: string): Promise<void> {
+    try {
+      await settler.idle()
+      await settler.restore(dead)
+      const now = performance.now()
+      for (const { aggregate } of dead) backlog.unhold(aggregate, now)
+      for (const bucket of new Set(dead.map((entry) => entry.aggregate.bucket))) backlog.rewind(bucket, now)
+      telemetry.emit('event.restored', { destination: destination.name, count: dead.length, error })
+      options.onProgress()
+    } catch (failure) {
+      // They stay dead letters, where people see them and can retry them.
+      telemetry.emit('loop.failed', { error: errorText(failure) })
+    }
+  }
+
+  /** A death that was put on record beforehand did not come: that is taken back before anything else. */
+  function survive(entry: Entry): Step {
+    if (entry.crashes === 0) return 'go'
+    settler.settle({ kind: 'survived', entry })
+    return 'settling'
+  }
+
+  function bury(entry: Entry, error: string): void {
+    const holds = tuning.afterDeadLetter === 'hold'
+    settler.settle({ kind: 'dead', entry, attempts: entry.event.attempts, holds, error })
+  }
+
+  function settled(settlement: Settlement): void {
+    const { entry } = settlement
+    const { aggregate } = entry
+    const now = performance.now()
+    switch (settlement.kind) {
+      case 'published':
+        backlog.settled(entry)
+        break
+      case 'survived':
+        entry.crashes = 0
+        backlog.putBack(aggregate, [entry])
+        goOn(aggregate, now)
+        break
+      case 'failed':
+        backlog.release(entry)
+        backlog.sleep(aggregate, now + settlement.pauseMs)
+        break
+      case 'dead':
+        backlog.settled(entry)
+        aggregate.failing = null
+        telemetry.emit('event.dead', {
+          ...referenceOf(entry),
+          destination: entry.outcome.destination,
+          error: settlement.error,
+          holds: settlement.holds,
+        })
+        if (settlement.holds) backlog.hold(aggregate)
+        else goOn(aggregate, now)
+        break
+    }
+  }
+
+  function putBack(entries: readonly Entry[]): void {
+    const now = performance.now()
+    for (const entry of entries) {
+      backlog.putBack(entry.aggregate, [entry])
+      goOn(entry.aggregate, now)
+    }
+  }
+
+  function latencyOf(entry: Entry): number {
+    return Math.max(0, Date.now() + options.clockOffsetMs() - Number(entry.event.createdAtMicros) / 1000)
+  }
+
+  return { conclude, bury, putBack, settled, dropped: ({ entry }) => backlog.settled(entry) }
+}
+
+function failureOfCall(outcome: CallOutcome): { status: 'retry'; error: unknown } {
+  if ('unavailable' in outcome) return { status: 'retry', error: outcome.unavailable }
+  return {
+    status: 'retry',
+    error: 'threw' in outcome ? outcome.threw : new Error('the publisher gave no result'),
+  }
+}
+
+function referenceOf({ event }: Entry): EventReference {
+  return {
+    eventId: event.id,
+    eventType: event.eventType,
+    aggregateType: event.aggregateType,
+    aggregateId: event.aggregateId,
+    attempt: event.attempts + 1,
+  }
+}

@@ -1,0 +1,54 @@
+/** Longest delay of a timer in milliseconds; Node fires a longer one at once. */
+export const maxTimerMs = 2 ** 31 - 1
+
+/** Resolves after `ms` milliseconds, or when the signal aborts. Never rejects. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const done = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, Math.min(Math.max(ms, 0), maxTimerMs))
+    signal.addEventListener('abort', done, { once: true })
+  })
+}
+
+/** A pause that grows with each failure in a row, up to `maxMs`, half of it random. */
+export function retryPauseMs(failures: number, maxMs: number): number {
+  const ceiling = Math.min(maxMs, 100 * 2 ** Math.min(failures, 20))
+  return ceiling / 2 + (Math.random() * ceiling) / 2
+}
+
+/** Something to wait for that can be opened from elsewhere; an opening with nobody waiting is remembered. */
+export interface Signal {
+  notify(): void
+  /** Resolves at the next (or the remembered) notification, or after `ms`; true when it was notified. */
+  wait(ms: number): Promise<boolean>
+}
+
+export function createSignal(): Signal {
+  let notified = false
+  let wake: (() => void) | undefined
+  return {
+    notify() {
+      notified = true
+      wake?.()
+    },
+    wait(ms) {
+      return new Promise((resolve) => {
+        const done = () => {
+          clearTimeout(timer)
+          wake = undefined
+          const was = notified
+          notified = false
+          resolve(was)
+        }
+        const timer = notified ? undefined : setTimeout(done, Math.min(Math.max(ms, 0), maxTimerMs))
+        if (notified) done()
+        else wake = done
+      })
+    },
+  }
+}

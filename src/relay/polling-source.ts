@@ -1,0 +1,167 @@
+import { type ConnectionOptions, createConnection } from '../database/connection.ts'
+import type { AggregateRequest, BucketRequest, ReadEvent, Source } from './source.ts'
+import type { Statements } from './statements.ts'
+
+type Row = [
+  bucket: number,
+  position: string,
+  id: string,
+  aggregateType: string,
+  aggregateId: string,
+  eventType: string,
+  body: string | null,
+  headers: string,
+  revision: string | null,
+  operationId: string | null,
+  createdAtMicros: string,
+  attempts: number,
+  crashes: number,
+  retryInMs: number,
+]
+
+/** Bytes of stored (perhaps compressed) payload that one read may bring in; the first row of each part comes always. */
+const maxBytesPerRead = 16 * 1024 * 1024
+
+/** Reads the table over a connection of its own. */
+export function createPollingSource(options: ConnectionOptions, statements: Statements): Source {
+  const decided = createDecided()
+  const listeners: (() => void)[] = []
+  // A new session may mean a new primary, on which other numbers were drawn.
+  const connection = createConnection({ ...options, onConnect: reset })
+
+  function reset(): void {
+    decided.reset()
+    for (const listener of listeners) listener()
+  }
+
+  async function rows(name: string, text: string, values: readonly unknown[]): Promise<ReadEvent[]> {
+    const result = await connection.query<Row>(text, values, { name, rowMode: 'array' })
+    return result.rows.map(toEvent)
+  }
+
+  return {
+    read(requests: readonly BucketRequest[], skip: readonly AggregateRequest[]) {
+      const values: unknown[] = [
+        requests.map((r) => r.bucket),
+        requests.map((r) => r.floor.toString()),
+        requests.map((r) => r.limit),
+        Math.ceil(maxBytesPerRead / requests.length),
+      ]
+      if (skip.length === 0) return rows('waybill_read', statements.read, values)
+      values.push(
+        skip.map((s) => s.aggregateType),
+        skip.map((s) => s.aggregateId),
+        skip.map((s) => s.from.toString()),
+      )
+      return rows('waybill_read_skipping', statements.readSkipping, values)
+    },
+    readAggregates: (requests) =>
+      rows('waybill_read_aggregates', statements.readAggregates, [
+        requests.map((r) => r.bucket),
+        requests.map((r) => r.aggregateType),
+        requests.map((r) => r.aggregateId),
+        requests.map((r) => r.from.toString()),
+        requests.map((r) => r.limit),
+        Math.ceil(maxBytesPerRead / requests.length),
+      ]),
+    async readHeld(buckets) {
+      const result = await connection.query<[number, string, string]>(statements.readHeld, [buckets], {
+        rowMode: 'array',
+      })
+      return result.rows.map(([bucket, aggregateType, aggregateId]) => ({
+        bucket,
+        aggregateType,
+        aggregateId,
+      }))
+    },
+    async readWriters() {
+      const { rows: found } = await connection.query<{ drawn: string; writers: string[] }>(
+        statements.sampleWriters,
+        [],
+        { name: 'waybill_writers' },
+      )
+      const { drawn: text, writers: open } = found[0]!
+      const drawn = BigInt(text)
+      if (decided.add(drawn, open) === 'reset') reset()
+      return { decided: decided.value, drawn, open }
+    },
+    onReset: (listener) => void listeners.push(listener),
+    close: () => connection.close(),
+  }
+}
+
+/**
+ * Up to where every position is decided. A sample is (last number drawn, writers that hold a lock now); once all
+ * its writers have ended, its number is decided. `pg_current_snapshot()` could not tell: a number is drawn before
+ * the transaction has an xid.
+ */
+export function createDecided() {
+  let value = 0n
+  let waiting: { drawn: bigint; writers: Set<string> } | undefined
+  let lastDrawn = 0n
+  return {
+    get value() {
+      return value
+    },
+    add(drawn: bigint, writers: readonly string[]): 'ok' | 'reset' {
+      if (drawn < lastDrawn) {
+        // The sequence went back: TRUNCATE … RESTART IDENTITY, or another server. Numbers may come again.
+        return 'reset'
+      }
+      lastDrawn = drawn
+      if (waiting !== undefined) {
+        const now = new Set(writers)
+        for (const writer of waiting.writers) if (!now.has(writer)) waiting.writers.delete(writer)
+        if (waiting.writers.size > 0) return 'ok'
+        value = waiting.drawn
+      }
+      waiting = { drawn, writers: new Set(writers) }
+      if (writers.length === 0) {
+        value = drawn
+        waiting = undefined
+      }
+      return 'ok'
+    },
+    reset(): void {
+      value = 0n
+      waiting = undefined
+      lastDrawn = 0n
+    },
+  }
+}
+
+function toEvent(row: Row): ReadEvent {
+  const [
+    bucket,
+    position,
+    id,
+    aggregateType,
+    aggregateId,
+    eventType,
+    body,
+    headers,
+    revision,
+    operationId,
+    createdAtMicros,
+    attempts,
+    crashes,
+    retryInMs,
+  ] = row
+  return {
+    bucket,
+    position: BigInt(position),
+    id,
+    aggregateType,
+    aggregateId,
+    eventType,
+    body,
+    headers,
+    revision,
+    operationId,
+    createdAtMicros,
+    replay: null,
+    attempts,
+    crashes,
+    retryInMs,
+  }
+}

@@ -1,0 +1,81 @@
+import { describeError, hasCode } from '../errors.ts'
+import { type Message, type Publisher, type PublishResult, publishTimeout } from '../publishing/publisher.ts'
+
+/** How one `publish()` call ended. `threw`: for a reason that says nothing about the single events. */
+export type CallOutcome =
+  | { readonly results: readonly PublishResult[] }
+  | { readonly unavailable: Error }
+  | { readonly threw: unknown }
+
+/** After the signal a publisher has this long to say what got through, in milliseconds. */
+const settleGraceMs = 250
+
+/** Calls a publisher within a time limit, and trusts nothing of what comes back. Never rejects. */
+export async function callPublisher(
+  publisher: Publisher,
+  messages: readonly Message[],
+  { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+): Promise<CallOutcome> {
+  const controller = new AbortController()
+  const abort = () => controller.abort(signal.reason)
+  signal.addEventListener('abort', abort, { once: true })
+  let timer: NodeJS.Timeout | undefined
+  let grace: NodeJS.Timeout | undefined
+  const limit = new Promise<CallOutcome>((resolve) => {
+    timer = setTimeout(() => {
+      const error = publishTimeout(`no answer within ${timeoutMs} ms`)
+      controller.abort(error)
+      grace = setTimeout(
+        () => resolve({ results: messages.map(() => ({ status: 'retry', error })) }),
+        settleGraceMs,
+      )
+    }, timeoutMs)
+  })
+  try {
+    return await Promise.race([attempt(publisher, messages, controller.signal), limit])
+  } finally {
+    clearTimeout(timer)
+    clearTimeout(grace)
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+async function attempt(
+  publisher: Publisher,
+  messages: readonly Message[],
+  signal: AbortSignal,
+): Promise<CallOutcome> {
+  try {
+    const results: unknown = await publisher.publish(messages, { signal })
+    if (!Array.isArray(results) || results.length !== messages.length || !results.every(isResult)) {
+      return {
+        threw: new Error(
+          `publisher ${publisher.name} did not answer with one result for each of ${messages.length} messages`,
+        ),
+      }
+    }
+    return { results }
+  } catch (error) {
+    if (hasCode(error, 'BROKER_UNAVAILABLE')) return { unavailable: error }
+    if (hasCode(error, 'PUBLISH_TIMEOUT'))
+      return { results: messages.map(() => ({ status: 'retry', error })) }
+    return { threw: error }
+  }
+}
+
+function isResult(value: unknown): value is PublishResult {
+  const { status } = (value ?? {}) as { status?: unknown }
+  return status === 'published' || status === 'retry' || status === 'reject'
+}
+
+/** What a destination asked for with `Retry-After`, in milliseconds; undefined when it did not. */
+export function requestedPauseMs(error: unknown): number | undefined {
+  const afterMs = (error as { details?: { afterMs?: unknown } } | undefined)?.details?.afterMs
+  return typeof afterMs === 'number' && afterMs >= 0 ? Math.min(afterMs, 3_600_000) : undefined
+}
+
+/** The short form of a refusal, to compare refusals with each other. */
+export function answerOf(error: unknown): string {
+  const answer = (error as { details?: { answer?: unknown } } | undefined)?.details?.answer
+  return typeof answer === 'string' ? answer : describeError(error, 100)
+}

@@ -1,0 +1,440 @@
+import { randomUUID } from 'node:crypto'
+import { type Connection, createConnection } from '../database/connection.ts'
+import { checkSchemaName } from '../database/identifiers.ts'
+import { WaybillError, describeError } from '../errors.ts'
+import { createMessage, routableEvent } from '../publishing/message.ts'
+import { type Publisher, undeliverable } from '../publishing/publisher.ts'
+import { type Route, type RouteRule, createRouter } from '../publishing/routing.ts'
+import { resolveOptions } from '../options.ts'
+import { checkSchemaVersion } from '../schema/migrator.ts'
+import { type Telemetry, createTelemetry } from '../telemetry/events.ts'
+import type { Prepared } from './aggregate.ts'
+import { Backlog } from './backlog.ts'
+import { type Destination, type DestinationInput, createDestination } from './destination.ts'
+import { createDispatcher } from './dispatcher.ts'
+import { type Health, createHealth } from './health.ts'
+import { createLeases } from './leases.ts'
+import { createListener } from './listener.ts'
+import { type RelayTuning, relaySpec } from './options.ts'
+import { createOutcomes } from './outcomes.ts'
+import { createSignal, pause, retryPauseMs } from './pause.ts'
+import { createPollingSource } from './polling-source.ts'
+import { createReader } from './reader.ts'
+import { createSettler } from './settler.ts'
+import type { SourceEvent } from './source.ts'
+import { createStatements } from './statements.ts'
+import { createWakeup } from './wakeup.ts'
+
+export interface RelayOptions extends Partial<RelayTuning> {
+  /** `postgres://user:password@host:port/database`. The relay keeps four connections. */
+  databaseUrl: string
+  /** Default: `waybill`. */
+  schema?: string
+  /** Where events go, by name. */
+  destinations: Readonly<Record<string, DestinationInput>>
+  /** Which event goes where. May be left out with a single destination. */
+  routes?: readonly RouteRule[] | Route
+  /** Receives what happens. Default: one that nobody hears. */
+  telemetry?: Telemetry
+}
+
+export interface DrainReport {
+  published: number
+  /** Failures, counted or not. */
+  failed: number
+  /** Events that became dead letters. */
+  dead: number
+  /** Events that are due and could not go out, since their destination is away. */
+  stuck: number
+}
+
+/** Takes committed events and publishes them, in order for each aggregate, at least once. */
+export interface Relay {
+  /** Identity of this run; a new one for each process. */
+  readonly id: string
+  readonly telemetry: Telemetry
+  /**
+   * Starts and goes on by itself, also while the database or a destination is away.
+   *
+   * @throws SCHEMA_MISSING, SCHEMA_OUTDATED, SCHEMA_NEWER when the database can be reached and says so
+   */
+  start(): Promise<void>
+  /**
+   * Stops taking, waits for the calls under way, records what was acknowledged, hands the buckets over. `clean` is
+   * false when the grace time (milliseconds, default `stopGraceMs`) ran out first: then what was under way may be
+   * published again by the next owner. Idempotent.
+   */
+  stop(options?: { graceMs?: number }): Promise<{ clean: boolean }>
+  /** Publishes everything that is due, then stops. */
+  drain(): Promise<DrainReport>
+  health(): Health
+}
+
+const version = '0.1.0'
+const leaseErrorPauseMaxMs = 2_000
+/** Failed probes after which `drain` takes a destination for away. */
+const drainProbes = 3
+
+/**
+ * A relay, embeddable in any process.
+ *
+ * @throws CONFIGURATION_INVALID
+ */
+export function createRelay(options: RelayOptions): Relay {
+  const { databaseUrl, destinations: inputs, routes, telemetry = createTelemetry(), ...rest } = options
+  const { schema: schemaName = 'waybill', ...written } = rest
+  const schema = checkSchemaName(schemaName)
+  const tuning: Readonly<RelayTuning> = resolveOptions(relaySpec, written)
+  const id = randomUUID()
+  const statements = createStatements(schema)
+  const stopping = new AbortController()
+  const leaseRound = createSignal()
+  let read = false
+  let loops: Promise<void>[] = []
+  let started: Promise<void> | undefined
+  let stopped: Promise<{ clean: boolean }> | undefined
+
+  const database = { databaseUrl, schema }
+  const leaseConnection = createConnection({
+    ...database,
+    applicationName: 'waybill leases',
+    queryTimeoutMs: tuning.leaseMs,
+  })
+  const markConnection = createConnection({ ...database, applicationName: 'waybill mark' })
+  const source = createPollingSource({ ...database, applicationName: 'waybill read' }, statements)
+
+  const destinations = new Map<string, Destination>()
+  for (const [name, input] of Object.entries(inputs)) {
+    const destination = createDestination(name, input, {
+      probeMaxMs: tuning.probeMaxMs,
+      onChange(state, { error, downMs }) {
+        if (state === 'down') return telemetry.emit('destination.down', { destination: name, error })
+        telemetry.emit('destination.up', { destination: name, downMs })
+        recall(destination)
+      },
+    })
+    destinations.set(name, destination)
+  }
+  if (destinations.size === 0) {
+    throw new WaybillError(
+      'CONFIGURATION_INVALID',
+      'expected destinations to name at least one publisher, got none',
+    )
+  }
+  const route = createRouter(routes, [...destinations.keys()])
+  const health = createHealth({ telemetry, leaseMs: tuning.leaseMs, dueWork: () => dispatcher.waiting })
+
+  function prepare(event: SourceEvent): Prepared {
+    try {
+      const routable = routableEvent(event)
+      const target = route(routable)
+      if (target === null) {
+        throw undeliverable(
+          `no route matches event type ${JSON.stringify(event.eventType)} of aggregate type ${JSON.stringify(event.aggregateType)}, add one and retry the dead letter`,
+        )
+      }
+      const destination = destinations.get(target.to)
+      if (destination === undefined)
+        throw undeliverable(`the route names the unknown destination ${JSON.stringify(target.to)}`)
+      const message = createMessage(event, target, destination.format, routable)
+      const bytes = event.body.length
+      const { maxMessageBytes } = destination.publisher.capabilities
+      if (maxMessageBytes !== undefined && bytes * 3 > maxMessageBytes)
+        checkSize(event.body, maxMessageBytes, target.to)
+      return { destination: target.to, message, bytes }
+    } catch (error) {
+      return { destination: null, error: error instanceof Error ? error : new Error(describeError(error)) }
+    }
+  }
+
+  const backlog: Backlog = new Backlog({
+    capacity: Math.max(1000, tuning.batchSize * tuning.workers * 4),
+    perAggregate: Math.max(100, tuning.batchSize),
+    prepare,
+    onReady: (aggregate) => dispatcher.ready(aggregate),
+  })
+  const settler = createSettler({
+    connection: markConnection,
+    statements,
+    relayId: id,
+    onSettled(settlements) {
+      health.worked('mark')
+      for (const settlement of settlements) outcomes.settled(settlement)
+      onProgress()
+      dispatcher.pump()
+    },
+    onLost(settlements) {
+      leases.lost(new Set(settlements.map(({ entry }) => entry.aggregate.bucket)))
+      for (const settlement of settlements) outcomes.dropped(settlement)
+      onProgress()
+    },
+    onError: (error) => health.failed('mark', error),
+    pause: () => pause(retryPauseMs(2, leaseErrorPauseMaxMs), new AbortController().signal),
+  })
+  const outcomes = createOutcomes({
+    backlog,
+    settler,
+    tuning,
+    telemetry,
+    clockOffsetMs: () => leases.clockOffsetMs,
+    onProgress,
+  })
+  const dispatcher = createDispatcher({
+    backlog,
+    settler,
+    outcomes,
+    destinations,
+    tuning,
+    telemetry,
+    isOurs: (bucket) => leases.isOurs(bucket),
+    onProgress,
+  })
+  const leases = createLeases({
+    connection: leaseConnection,
+    statements,
+    backlog,
+    telemetry,
+    relayId: id,
+    version,
+    leaseMs: tuning.leaseMs,
+    suspectWindow: tuning.batchSize * tuning.workers * destinations.size,
+    info: () => describeSelf(),
+    wasRead() {
+      const was = read
+      read = false
+      return was
+    },
+    onOpen: (buckets) => reader.open(buckets),
+  })
+  const listener =
+    tuning.wakeup === 'poll'
+      ? undefined
+      : createListener({
+          database,
+          telemetry,
+          onNotify() {
+            wakeup.notified()
+            // A handover or a command speaks through the same channel; rounds are cheap, but not for each event.
+            if (performance.now() - leases.lastRoundAt > tuning.leaseMs / 40) leaseRound.notify()
+          },
+        })
+  const wakeup = createWakeup({
+    listener,
+    pollIntervalMs: tuning.pollIntervalMs,
+    telemetry,
+    source,
+    async setAsleep(ms) {
+      await leaseConnection.query(statements.sleep, [id, ms])
+    },
+  })
+  const reader = createReader({
+    source,
+    backlog,
+    dispatcher,
+    wakeup,
+    onRead() {
+      read = true
+      health.worked('read')
+      schedule()
+    },
+    onError: (error) => health.failed('read', error),
+  })
+  source.onReset(() => reader.rewindAll())
+
+  /** Coalesced: called for every settlement and every call. */
+  let progressing = false
+  function onProgress(): void {
+    if (progressing) return
+    progressing = true
+    setImmediate(() => {
+      progressing = false
+      health.progressed()
+      reader.onProgress()
+      if (leases.drained) leaseRound.notify()
+      schedule()
+    })
+  }
+
+  /** One timer for everything that becomes due by itself: retries and probes. */
+  let timer: NodeJS.Timeout | undefined
+  function schedule(): void {
+    if (stopping.signal.aborted) return
+    const now = performance.now()
+    const next = Math.min(backlog.wake(now), dispatcher.nextPumpAt())
+    if (backlog.resumable > 0) wakeup.nudge()
+    clearTimeout(timer)
+    if (next === Infinity) return
+    timer = setTimeout(
+      () => {
+        dispatcher.pump()
+        schedule()
+      },
+      Math.min(Math.max(1, next - now), 60_000),
+    )
+  }
+
+  function recall(destination: Destination): void {
+    const now = performance.now()
+    for (const bucket of destination.awayBuckets) if (!bucket.lost) backlog.rewind(bucket, now)
+    destination.awayBuckets.clear()
+    wakeup.nudge()
+  }
+
+  async function leaseLoop(): Promise<void> {
+    let failures = 0
+    while (!stopping.signal.aborted) {
+      try {
+        const nextMs = await leases.round()
+        health.worked('lease')
+        failures = 0
+        await leaseRound.wait(nextMs)
+      } catch (error) {
+        if (stopping.signal.aborted) return
+        health.failed('lease', error)
+        await pause(retryPauseMs(failures++, leaseErrorPauseMaxMs), stopping.signal)
+      }
+    }
+  }
+
+  function describeSelf(): Record<string, unknown> {
+    const mode =
+      tuning.wakeup === 'poll' || listener === undefined
+        ? 'poll'
+        : listener.state === 'pooled'
+          ? 'pooled'
+          : 'notify'
+    return {
+      wakeup: mode,
+      destinations: Object.fromEntries(
+        [...destinations].map(([name, { circuit, lastSuccessStartedAt }]) => [
+          name,
+          {
+            state: circuit.open ? 'down' : lastSuccessStartedAt > 0 ? 'up' : 'unknown',
+            since: new Date(Date.now() - (performance.now() - circuit.since)).toISOString(),
+            error: circuit.error === null ? null : describeError(circuit.error, 300),
+          },
+        ]),
+      ),
+    }
+  }
+
+  async function begin(): Promise<void> {
+    await checkSchema(leaseConnection, schema)
+    health.started()
+    listener?.start()
+    reader.start()
+    loops = [leaseLoop()]
+    telemetry.emit('relay.started', { relayId: id, wakeup: tuning.wakeup })
+  }
+
+  async function end(graceMs: number): Promise<{ clean: boolean }> {
+    await started?.catch(() => undefined)
+    stopping.abort()
+    dispatcher.stop()
+    clearTimeout(timer)
+    leaseRound.notify()
+    const deadline = performance.now() + graceMs
+    await reader.stop()
+    let clean = await within(dispatcher.idle(), graceMs)
+    if (!clean) {
+      dispatcher.abort(new Error('the relay stops'))
+      await within(dispatcher.idle(), 500)
+    }
+    clean = (await within(settler.idle(), Math.max(500, deadline - performance.now()))) && clean
+    settler.stop()
+    await Promise.all(loops)
+    if (loops.length > 0) clean = (await within(leases.leave(), 2_000)) && clean
+    await Promise.all([
+      listener?.stop(),
+      leaseConnection.close(),
+      markConnection.close(),
+      source.close(),
+      ...[...destinations.values()].map(({ publisher }) => closePublisher(publisher)),
+    ])
+    telemetry.emit('relay.stopped', { relayId: id, clean })
+    return { clean }
+  }
+
+  const relay: Relay = {
+    id,
+    telemetry,
+    start: () => (started ??= begin()),
+    stop: ({ graceMs = tuning.stopGraceMs } = {}) => (stopped ??= end(graceMs)),
+    async drain() {
+      const report: DrainReport = { published: 0, failed: 0, dead: 0, stuck: 0 }
+      const off = [
+        telemetry.on('batch.finished', ({ published }) => (report.published += published)),
+        telemetry.on('event.failed', () => report.failed++),
+        telemetry.on('event.dead', () => report.dead++),
+      ]
+      await relay.start()
+      while (!drained()) await pause(20, stopping.signal)
+      report.stuck = dispatcher.waiting
+      await relay.stop()
+      for (const stop of off) stop()
+      return report
+    },
+    health: () => health.now(),
+  }
+
+  function drained(): boolean {
+    if (stopping.signal.aborted) return true
+    const away = [...destinations.values()].every(
+      ({ circuit }) => !circuit.open || circuit.probes >= drainProbes,
+    )
+    return (
+      leases.complete &&
+      reader.quiet &&
+      backlog.resumable === 0 &&
+      dispatcher.active === 0 &&
+      settler.pending === 0 &&
+      dispatcher.startable === 0 &&
+      away
+    )
+  }
+
+  return relay
+}
+
+/** Schema errors are told at once; a database that is away is waited for. */
+async function checkSchema(connection: Connection, schema: string): Promise<void> {
+  try {
+    await checkSchemaVersion(
+      { query: async (text, values) => connection.query(text, values ?? [], { timeoutMs: 5_000 }) },
+      schema,
+    )
+  } catch (error) {
+    if (error instanceof WaybillError && !error.code.startsWith('DATABASE_')) {
+      await connection.close()
+      throw error
+    }
+  }
+}
+
+function checkSize(body: string, maxBytes: number, destination: string): void {
+  const bytes = Buffer.byteLength(body)
+  if (bytes > maxBytes) {
+    throw undeliverable(
+      `the payload has ${bytes} bytes, destination ${JSON.stringify(destination)} takes at most ${maxBytes}`,
+    )
+  }
+}
+
+async function closePublisher(publisher: Publisher): Promise<void> {
+  await within(
+    publisher.close().catch(() => undefined),
+    2_000,
+  )
+}
+
+/** True when the work ended within the time, without an error. */
+async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const timeout = new AbortController()
+  const ended = work.then(
+    () => true,
+    () => false,
+  )
+  const result = await Promise.race([ended, pause(ms, timeout.signal).then(() => false)])
+  timeout.abort()
+  return result
+}

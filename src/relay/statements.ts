@@ -1,0 +1,205 @@
+import { inSchema } from '../database/identifiers.ts'
+
+// The columns of an event that the relay needs, as text: no parser of `pg` runs for them. The order is the
+// order in which polling-source.ts takes the columns apart.
+const columns = (payload = 'e.payload::text') => `e.bucket, e.position::text, e.id::text, e.aggregate_type,
+         e.aggregate_id, e.event_type, ${payload}, e.headers::text, e.revision::text, e.operation_id,
+         (extract(epoch FROM e.created_at) * 1000000)::bigint::text,
+         e.attempts, e.crashes,
+         CASE WHEN e.retry_after IS NULL THEN 0
+              ELSE ceil(extract(epoch FROM e.retry_after - clock_timestamp()) * 1000)::float8 END`
+
+// Bytes of the rows before this one.
+const before = `sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_column_size(e.payload) AS before`
+
+const pending = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at IS NULL'
+
+/**
+ * Index outbox_events_pending: one bounded range scan for each bucket, which starts above what the owner has
+ * seen, so that neither processed rows nor dead index entries are walked. $4 bounds the bytes that one bucket may
+ * bring into memory: the first row always comes, a row beyond the bound comes without its payload and is not used.
+ */
+const read = (skip: string) => `
+  SELECT ${columns('CASE WHEN e.before < $4::bigint THEN e.payload::text END')}
+  FROM unnest($1::int[], $2::bigint[], $3::int[]) AS b(bucket, floor, most)
+  CROSS JOIN LATERAL (
+    SELECT e.*, ${before}
+    FROM (
+      SELECT e.* FROM "waybill".outbox_events AS e
+      WHERE e.bucket = b.bucket AND e.position > b.floor AND ${pending} ${skip}
+      ORDER BY e.position LIMIT b.most
+    ) AS e
+  ) AS e
+  ORDER BY b.bucket, e.position`
+
+export function createStatements(schema: string) {
+  const sql = (text: string) => inSchema(text, schema)
+  return {
+    read: sql(read('')),
+    readSkipping: sql(
+      read(`AND NOT EXISTS (SELECT FROM unnest($5::text[], $6::text[], $7::bigint[]) AS s(type, id, start)
+              WHERE s.type = e.aggregate_type AND s.id = e.aggregate_id AND e.position >= s.start)`),
+    ),
+
+    // Index outbox_events_pending, from the aggregate's own position on.
+    readAggregates: sql(`
+      SELECT ${columns('CASE WHEN e.before < $6::bigint THEN e.payload::text END')}
+      FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS a(bucket, type, id, start, most)
+      CROSS JOIN LATERAL (
+        SELECT e.*, ${before} FROM (
+          SELECT e.* FROM "waybill".outbox_events AS e
+          WHERE e.bucket = a.bucket AND e.position >= a.start AND ${pending}
+            AND e.aggregate_type = a.type AND e.aggregate_id = a.id
+          ORDER BY e.position LIMIT a.most
+        ) AS e
+      ) AS e
+      ORDER BY e.bucket, e.position`),
+
+    // Index outbox_events_holding.
+    readHeld: sql(`
+      SELECT DISTINCT e.bucket, e.aggregate_type, e.aggregate_id FROM "waybill".outbox_events AS e
+      WHERE e.bucket = ANY ($1::int[]) AND e.holds
+        AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL`),
+
+    // The sequence first, then whoever holds a writer's lock on the table: a transaction takes that lock before
+    // it draws a number, so when all of these have ended, every number up to the sample is decided. The
+    // reference to s in the subquery keeps this order.
+    sampleWriters: sql(`
+      SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END::text AS drawn,
+             ARRAY(SELECT l.virtualtransaction FROM pg_catalog.pg_locks AS l
+                   WHERE s.last_value IS NOT NULL AND l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'
+                     AND l.granted AND l.relation = '"waybill".outbox_events'::regclass
+                     AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
+             ) AS writers
+      FROM "waybill".outbox_events_position_seq AS s`),
+
+    // One relay's sign of life; answers how many others live.
+    heartbeat: sql(`
+      WITH me AS (
+        INSERT INTO "waybill".outbox_relays AS r (relay_id, host, process_id, version, expires_at, info)
+        VALUES ($1::text::uuid, $2, $3::text::int, $4, clock_timestamp() + $5::text::float8 * interval '1 millisecond', $6::text::jsonb)
+        ON CONFLICT (relay_id) DO UPDATE SET expires_at = excluded.expires_at, info = excluded.info
+      )
+      SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now,
+             (SELECT count(*)::int FROM "waybill".outbox_buckets) AS buckets,
+             (SELECT count(*)::int FROM "waybill".outbox_relays AS r
+              WHERE r.expires_at > clock_timestamp() AND r.relay_id <> $1::text::uuid) AS others`),
+
+    // Always in the order of the buckets, like every statement that locks them: no deadlock.
+    renew: sql(`
+      UPDATE "waybill".outbox_buckets AS b
+      SET leased_until = clock_timestamp() + $2::text::float8 * interval '1 millisecond',
+          read_at = CASE WHEN $3::text::boolean THEN clock_timestamp() ELSE b.read_at END
+      FROM (SELECT k.bucket FROM "waybill".outbox_buckets AS k WHERE k.owner = $1::text::uuid
+            ORDER BY k.bucket FOR NO KEY UPDATE) AS mine
+      WHERE b.bucket = mine.bucket
+      RETURNING b.bucket, b.epoch::text, b.rescan::text`),
+
+    // `previous` is the relay whose lease ran out; null when the bucket was handed over.
+    take: sql(`
+      UPDATE "waybill".outbox_buckets AS b
+      SET owner = $1::text::uuid, epoch = b.epoch + 1,
+          leased_until = clock_timestamp() + $2::text::float8 * interval '1 millisecond'
+      FROM (SELECT k.bucket, k.owner AS previous FROM "waybill".outbox_buckets AS k
+            WHERE k.owner IS NULL OR k.leased_until < clock_timestamp()
+            ORDER BY k.bucket LIMIT $3::text::int FOR NO KEY UPDATE SKIP LOCKED) AS free
+      WHERE b.bucket = free.bucket
+      RETURNING b.bucket, b.epoch::text, b.rescan::text, free.previous::text`),
+
+    release: sql(`
+      UPDATE "waybill".outbox_buckets AS b SET owner = NULL, leased_until = NULL
+      FROM (SELECT k.bucket FROM "waybill".outbox_buckets AS k
+            WHERE k.owner = $1::text::uuid AND k.bucket = ANY ($2::int[])
+            ORDER BY k.bucket FOR NO KEY UPDATE) AS mine
+      WHERE b.bucket = mine.bucket
+      RETURNING pg_notify('waybill_' || '"waybill".outbox_events'::regclass::oid, '')`),
+
+    leave: sql(`DELETE FROM "waybill".outbox_relays WHERE relay_id = $1::text::uuid`),
+
+    // A lost flag costs a NOTIFY too many or one poll: not worth a wait for the disk.
+    sleep: sql(`
+      WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+      UPDATE "waybill".outbox_relays
+      SET asleep_until = CASE WHEN $2::text IS NULL THEN NULL
+                              ELSE clock_timestamp() + $2::text::float8 * interval '1 millisecond' END
+      WHERE relay_id = $1::text::uuid AND EXISTS (SELECT FROM quick)`),
+
+    // The four settlements. Each takes effect only under a current token: the buckets' rows are share-locked, so
+    // no other relay can take one between the check and the commit. Answers the rows changed and the buckets that
+    // were still ours.
+    markPublished: settlement(
+      sql,
+      'unnest($4::uuid[], $5::text[]) AS m(id, receipt)',
+      `processed_at = now(), receipt = m.receipt, crashes = 0, retry_after = NULL`,
+    ),
+    // The same, and the head of a publication learns that its revision is out. A head that a writer holds is left
+    // alone (the row itself says it; the pruner repeats this before the row goes): delivery never waits for a writer.
+    markPublishedIntents: settlement(
+      sql,
+      'unnest($4::uuid[], $5::text[]) AS m(id, receipt)',
+      `processed_at = now(), receipt = m.receipt, crashes = 0, retry_after = NULL`,
+      `, heads AS (
+        SELECT h.aggregate_type, h.aggregate_id, h.intent_scope, m.id, m.revision
+        FROM marked AS m
+        JOIN "waybill".publication_heads AS h
+          ON h.aggregate_type = m.aggregate_type AND h.aggregate_id = m.aggregate_id AND h.intent_scope = m.intent_scope
+        WHERE m.revision IS NOT NULL
+        FOR UPDATE OF h SKIP LOCKED
+      ), told AS (
+        UPDATE "waybill".publication_heads AS h
+        SET relayed_at = CASE WHEN h.event_id = n.id THEN now() ELSE h.relayed_at END,
+            relayed_revision = greatest(h.relayed_revision, n.revision)
+        FROM (SELECT DISTINCT ON (aggregate_type, aggregate_id, intent_scope) * FROM heads
+              ORDER BY aggregate_type, aggregate_id, intent_scope, revision DESC) AS n
+        WHERE h.aggregate_type = n.aggregate_type AND h.aggregate_id = n.aggregate_id AND h.intent_scope = n.intent_scope
+      )`,
+    ),
+    markFailed: settlement(
+      sql,
+      'unnest($4::uuid[], $5::int[], $6::float8[], $7::text[]) AS m(id, attempts, pause, error)',
+      `attempts = m.attempts, crashes = 0, last_attempt_at = now(), last_error = m.error,
+       retry_after = now() + m.pause * interval '1 millisecond'`,
+    ),
+    markDead: settlement(
+      sql,
+      'unnest($4::uuid[], $5::int[], $6::boolean[], $7::text[]) AS m(id, attempts, holds, error)',
+      `attempts = m.attempts, dead_at = now(), holds = m.holds, last_attempt_at = now(), last_error = m.error,
+       retry_after = NULL`,
+    ),
+    markSurvived: settlement(sql, 'unnest($4::uuid[]) AS m(id)', 'crashes = 0'),
+
+    // Before an event of a bucket whose owner died is tried: should it kill this relay too, that is on record.
+    markSuspect: settlement(sql, 'unnest($4::uuid[]) AS m(id)', 'crashes = e.crashes + 1'),
+
+    // Five equal refusals in a row: the destination is wrong, not the events.
+    restoreDead: sql(`
+      WITH fence AS MATERIALIZED (${fence})
+      UPDATE "waybill".outbox_events AS e
+      SET dead_at = NULL, holds = false, last_attempt_at = NULL
+      FROM unnest($4::uuid[]) AS m(id)
+      WHERE e.id = m.id AND e.bucket IN (SELECT f.bucket FROM fence AS f)
+        AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL
+      RETURNING e.bucket`),
+  }
+}
+
+export type Statements = ReturnType<typeof createStatements>
+
+const fence = `
+        SELECT k.bucket FROM "waybill".outbox_buckets AS k
+        JOIN unnest($2::int[], $3::bigint[]) AS t(bucket, epoch) ON t.bucket = k.bucket AND t.epoch = k.epoch
+        WHERE k.owner = $1::text::uuid
+        ORDER BY k.bucket FOR SHARE OF k`
+
+function settlement(sql: (text: string) => string, marks: string, set: string, more = ''): string {
+  return sql(`
+      WITH fence AS MATERIALIZED (${fence}
+      ), marked AS (
+        UPDATE "waybill".outbox_events AS e SET ${set}
+        FROM ${marks}
+        WHERE e.id = m.id AND e.bucket IN (SELECT f.bucket FROM fence AS f)
+          AND ${pending}
+        RETURNING e.id, e.aggregate_type, e.aggregate_id, e.intent_scope, e.revision
+      )${more}
+      SELECT (SELECT count(*)::int FROM marked) AS changed, ARRAY(SELECT f.bucket::int FROM fence AS f) AS held`)
+}
