@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import {
+  readdirSync,
   cpSync,
   mkdirSync,
   mkdtempSync,
@@ -24,6 +25,8 @@ const planted: Record<string, string> = {
   'src/relay/canary-floating.ts': `export function start(): void {\n  Promise.resolve()\n}`,
   'src/relay/canary-console.ts': `export const say = (): void => console.log('hello')`,
   'src/relay/canary-clean.ts': `import type { Publisher } from '../publishing/publisher.ts'\nimport { WaybillError } from '../errors.ts'\nimport { inSchema } from '../database/identifiers.ts'\nexport const clean = (publisher: Publisher): string => inSchema(publisher.name, new WaybillError('LEASE_LOST', 'x').message)`,
+  'src/brokers/http/canary-clean.ts': `import { brokerUnavailable } from '../../publishing/publisher.ts'\nimport { describeError } from '../../errors.ts'\nimport { canary } from '../canary-sibling.ts'\nexport const clean = (): Error => brokerUnavailable(describeError(canary))`,
+  'src/brokers/canary-sibling.ts': `export const canary = 1`,
   'test/relay/canary.test.ts': `import { expect, it } from 'vitest'\nit.only('is alone', () => expect(1).toBe(1))\nit.skip('is left out', () => expect(1).toBe(1))`,
 }
 
@@ -45,6 +48,8 @@ const forbidden: [folder: string, target: string][] = [
   ['brokers', '../relay/options.ts'],
   ['clients', '../outbox/event.ts'],
   ['clients', 'pg'],
+  ['brokers/http', '../../relay/options.ts'],
+  ['relay/deeper', '../../operations/cursor.ts'],
 ]
 const forbiddenFile = (folder: string, target: string): string =>
   folder.endsWith('.ts') ? `src/${folder}` : `src/${folder}/canary-${target.replaceAll(/\W/g, '')}.ts`
@@ -115,6 +120,22 @@ describe('the linter objects to', () => {
   })
 })
 
+it('has a direction for every folder of src but cli, which may import everything', () => {
+  const folders = readdirSync(join(projectFolder, 'src'), { withFileTypes: true }).filter((entry) =>
+    entry.isDirectory(),
+  )
+  const settings = JSON.parse(readFileSync(join(projectFolder, '.oxlintrc.json'), 'utf8')) as {
+    overrides: { files: string[]; rules: Record<string, unknown> }[]
+  }
+  const ruled = settings.overrides
+    .filter(({ rules }) => 'no-restricted-imports' in rules)
+    .flatMap(({ files }) => files)
+  expect(ruled).toEqual(
+    expect.arrayContaining(folders.flatMap(({ name }) => (name === 'cli' ? [] : [`src/${name}/**`]))),
+  )
+})
+
 it('lets the allowed directions pass', () => {
   expect(complaints.get('src/relay/canary-clean.ts')).toBeUndefined()
+  expect(complaints.get('src/brokers/http/canary-clean.ts')).toBeUndefined()
 })
