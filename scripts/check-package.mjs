@@ -125,11 +125,12 @@ function loadedBy(specifier) {
   const script = `
     import module from 'node:module'
     import { appendFileSync } from 'node:fs'
-    module.register('data:text/javascript,${encodeURIComponent(hooks)}')
+    module.register('./hooks.mjs', import.meta.url)
     await import('${specifier}')
     for (const file of Object.keys(module._cache)) appendFileSync(process.env.LOADED, file + '\\n')`
   const log = join(work, 'loaded')
   writeFileSync(log, '')
+  writeFileSync(join(consumer, 'hooks.mjs'), hooks)
   writeFileSync(join(consumer, 'load.mjs'), script)
   run(process.execPath, ['load.mjs'], { cwd: consumer, env: { ...process.env, LOADED: log } })
   const packages = readFileSync(log, 'utf8').matchAll(
