@@ -6,7 +6,7 @@ import { WaybillError } from '../errors.ts'
  * Any error of a statement of `publish`, as one of ours where there is something to say; PostgreSQL's own error
  * otherwise, so that the caller sees its SQLSTATE (a serialisation failure, a deadlock, a constraint of theirs).
  */
-export function publishError(error: unknown, context: { schema: string; role: string | undefined }): unknown {
+export function publishError(error: unknown, schema: string, findRole: () => string | undefined): unknown {
   if (error instanceof WaybillError) return error
   const state = sqlState(error)
   if (state === '25P02') {
@@ -27,7 +27,7 @@ export function publishError(error: unknown, context: { schema: string; role: st
       { cause: error },
     )
   }
-  const { schema, role } = context
+  const role = findRole()
   return databaseError(error, {
     where: 'this database',
     schema,

@@ -32,7 +32,7 @@ export function createWriter<Handle>(client: ClientAdapter<Handle>, schema: stri
       const [row] = await client.query(tx, sql, params)
       return row
     } catch (error) {
-      throw publishError(error, { schema, role: client.role?.(tx) })
+      throw publishError(error, schema, () => client.role?.(tx))
     }
   }
 
