@@ -11,26 +11,34 @@ let lastText = ''
  * @throws EVENT_UNDELIVERABLE for what has no such form, such as `infinity`
  */
 export function createdAtText(micros: string): string {
-  // Exact up to the year 2255; later times, which nobody has, are off by a few microseconds.
   const value = Number(micros)
+  // Beyond the year 2255 a number no longer holds every microsecond.
+  if (!Number.isSafeInteger(value)) return distantText(micros)
   const second = Math.floor(value / 1_000_000)
-  if (second !== lastSecond) {
-    lastText = secondText(second, micros)
-    lastSecond = second
-  }
-  const fraction = value - second * 1_000_000
-  if (fraction === 0) return `${lastText}Z`
-  let digits = String(fraction).padStart(6, '0')
-  let end = digits.length
-  while (digits.charCodeAt(end - 1) === 48) end--
-  if (end < digits.length) digits = digits.slice(0, end)
-  return `${lastText}.${digits}Z`
+  return text(second, value - second * 1_000_000, micros)
 }
 
-function secondText(second: number, micros: string): string {
-  const date = new Date(second * 1000)
-  if (Number.isNaN(date.getTime())) {
-    throw undeliverable(`the event's created_at has no ISO 8601 form (${micros.slice(0, 40)} microseconds)`)
+function distantText(micros: string): string {
+  if (!/^-?\d+$/.test(micros)) throw noIsoForm(micros)
+  const value = BigInt(micros)
+  const fraction = ((value % 1_000_000n) + 1_000_000n) % 1_000_000n
+  return text(Number((value - fraction) / 1_000_000n), Number(fraction), micros)
+}
+
+function text(second: number, fraction: number, micros: string): string {
+  if (second !== lastSecond) {
+    const date = new Date(second * 1000)
+    if (Number.isNaN(date.getTime())) throw noIsoForm(micros)
+    lastText = date.toISOString().slice(0, -5)
+    lastSecond = second
   }
-  return date.toISOString().slice(0, -5)
+  if (fraction === 0) return `${lastText}Z`
+  const digits = String(fraction).padStart(6, '0')
+  let end = digits.length
+  while (digits.charCodeAt(end - 1) === 48) end--
+  return `${lastText}.${digits.slice(0, end)}Z`
+}
+
+function noIsoForm(micros: string): Error {
+  return undeliverable(`the event's created_at has no ISO 8601 form (${micros.slice(0, 40)} microseconds)`)
 }

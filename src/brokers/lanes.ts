@@ -1,0 +1,50 @@
+/** Lets a bounded number of tasks run at once; the rest waits in order. */
+export interface Lanes {
+  /** Resolves with a function that frees the lane, or with null when `signal` aborts first. */
+  enter(signal: AbortSignal): Promise<(() => void) | null>
+}
+
+export function createLanes(limit: number): Lanes {
+  let free = limit
+  const waiting = new Set<() => void>()
+
+  function leave(): void {
+    const [next] = waiting
+    if (next === undefined) {
+      free++
+      return
+    }
+    waiting.delete(next)
+    next()
+  }
+
+  function once(): () => void {
+    let left = false
+    return () => {
+      if (!left) leave()
+      left = true
+    }
+  }
+
+  return {
+    enter(signal) {
+      if (signal.aborted) return Promise.resolve(null)
+      if (free > 0) {
+        free--
+        return Promise.resolve(once())
+      }
+      return new Promise((resolve) => {
+        const admit = () => {
+          signal.removeEventListener('abort', giveUp)
+          resolve(once())
+        }
+        const giveUp = () => {
+          waiting.delete(admit)
+          resolve(null)
+        }
+        waiting.add(admit)
+        signal.addEventListener('abort', giveUp, { once: true })
+      })
+    },
+  }
+}

@@ -1,0 +1,41 @@
+import { type OptionsInput, type OptionsOf, boolean, integer, object, string, url } from '../options.ts'
+
+export const rabbitmqOptions = object({
+  url: url({ protocols: ['amqp', 'amqps'] }).describe(
+    'address of the broker, with user, password and virtual host: `amqp://user:password@host:5672/vhost`',
+  ),
+  exchange: string({
+    minLength: 0,
+    accepts: (name) => Buffer.byteLength(name) <= 255,
+    expected: 'a name of at most 255 bytes',
+  })
+    .default('')
+    .describe(
+      'the exchange, which must exist; the routing key is the topic of the event. Empty: the default exchange, ' +
+        'where the routing key is the name of a queue',
+    ),
+  mandatory: boolean()
+    .default(true)
+    .describe('an event for which no queue is bound is not published; false: the broker throws it away'),
+  maxMessageBytes: integer({ min: 1, max: 536_870_912 })
+    .default(16_777_216)
+    .describe(
+      "a larger body makes its event a dead letter, in bytes; not above the broker's max_message_size",
+    ),
+  connectTimeoutMs: integer({ min: 10, max: 600_000 })
+    .default(5000)
+    .describe('limit for connecting, in milliseconds'),
+  heartbeatSeconds: integer({ min: 1, max: 3600 })
+    .default(10)
+    .describe('interval in which both sides show that they live, in seconds'),
+  ca: string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
+    .optional()
+    .describe('certificates to trust instead of the built-in ones, as PEM text'),
+  cloudEventsSource: string({ maxLength: 1000 })
+    .default('/waybill')
+    .describe('first part of the attribute `source` in the CloudEvents formats'),
+})
+
+export type RabbitmqSettings = OptionsOf<typeof rabbitmqOptions>
+/** What a user may write for a RabbitMQ destination. */
+export type RabbitmqOptions = OptionsInput<typeof rabbitmqOptions>

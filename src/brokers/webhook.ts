@@ -1,0 +1,155 @@
+import { connect } from 'node:net'
+import { describeError } from '../errors.ts'
+import { resolveOptions } from '../options.ts'
+import { createEncoder } from '../publishing/format.ts'
+import {
+  type Message,
+  type Publisher,
+  type PublishResult,
+  brokerUnavailable,
+  publishTimeout,
+  undeliverable,
+} from '../publishing/publisher.ts'
+import type { Broker } from './broker.ts'
+import { type Exchange, startExchange } from './http/exchange.ts'
+import { type Outcome, createJudge } from './http/judge.ts'
+import { createPools } from './http/pools.ts'
+import { createSigner } from './http/signature.ts'
+import { type Target, computedTarget, configuredTarget } from './http/targets.ts'
+import { createLanes } from './lanes.ts'
+import { type WebhookOptions, type WebhookSettings, webhookOptions } from './webhook-options.ts'
+
+export type { ClassifyAnswer, WebhookAnswer, WebhookOptions } from './webhook-options.ts'
+
+/**
+ * Delivers each event as one `POST` to a URL: body, headers and Standard Webhooks signature as
+ * `docs/brokers/webhook.md` says.
+ *
+ * @throws CONFIGURATION_INVALID
+ */
+export function webhookPublisher(options: WebhookOptions & { name?: string }): Publisher {
+  const { name = 'webhook', ...rest } = options
+  return createPublisher(name, resolveOptions(webhookOptions, rest, { path: name }))
+}
+
+export const broker: Broker<typeof webhookOptions> = { options: webhookOptions, create: createPublisher }
+
+function createPublisher(name: string, settings: WebhookSettings): Publisher {
+  const { connections, timeoutMs, maxMessageBytes, allowPrivateAddresses, ca } = settings
+  const secrets = settings.secret === undefined ? [] : [settings.secret].flat()
+  const sign = secrets.length === 0 ? undefined : createSigner(secrets)
+  const configured = configuredTarget(settings.url, settings.headers)
+  const judge = createJudge(settings, [...secrets, ...Object.values(settings.headers)])
+  const encoder = createEncoder({
+    binding: 'http',
+    cloudEventsSource: settings.cloudEventsSource,
+    reserved: ['user-agent', ...Object.keys(settings.headers)],
+  })
+  const pools = createPools({ connections, connectTimeoutMs: timeoutMs, ca })
+  const lanes = createLanes(connections)
+  const underWay = new Set<Exchange>()
+  let closed = false
+
+  function start(message: Message, target: Target): Exchange {
+    if (maxMessageBytes !== undefined && Buffer.byteLength(message.body) > maxMessageBytes) {
+      throw undeliverable(`the body is larger than the ${maxMessageBytes} bytes that ${name} takes`)
+    }
+    const { body, contentType, headers } = encoder.encode(message)
+    const flat = ['content-type', contentType, 'webhook-id', message.messageId]
+    if (sign !== undefined) {
+      const { timestamp, signature } = sign(message.messageId, body, Date.now())
+      flat.push('webhook-timestamp', timestamp, 'webhook-signature', signature)
+    }
+    for (const [header, value] of headers) flat.push(header, value)
+    flat.push(...target.headers)
+    const pool = pools.get(target.url, target.computed && !allowPrivateAddresses)
+    const path = target.url.pathname + target.url.search
+    return startExchange(pool, { path, headers: flat, body }, timeoutMs)
+  }
+
+  async function deliver(message: Message, signal: AbortSignal, call: Set<Exchange>): Promise<Outcome> {
+    const leave = await lanes.enter(signal)
+    if (leave === null || closed) {
+      leave?.()
+      return { result: notSent(closed ? `${name} was closed` : 'the call ended'), connected: true }
+    }
+    let target = configured
+    let exchange: Exchange | undefined
+    try {
+      if (message.url !== null) target = computedTarget(message.url, configured)
+      exchange = start(message, target)
+      call.add(exchange)
+      underWay.add(exchange)
+      return { result: judge.answer(await exchange.answer, target), connected: true }
+    } catch (error) {
+      return judge.failure(error, target)
+    } finally {
+      leave()
+      if (exchange !== undefined) {
+        call.delete(exchange)
+        underWay.delete(exchange)
+      }
+    }
+  }
+
+  return {
+    name,
+    capabilities: {
+      ordering: 'per-call',
+      deduplication: false,
+      // More would wait for a free connection while the time of their call runs.
+      maxBatchSize: connections,
+      ...(maxMessageBytes === undefined ? {} : { maxMessageBytes }),
+    },
+    observe: (observer) => encoder.observe(observer),
+    async publish(messages, { signal }) {
+      if (closed) throw brokerUnavailable(`${name} is closed`)
+      const call = new Set<Exchange>()
+      const abort = () => cancelAll(call, 'the call was given up')
+      signal.addEventListener('abort', abort, { once: true })
+      try {
+        const outcomes = await Promise.all(messages.map((message) => deliver(message, signal, call)))
+        const [first] = outcomes
+        if (first?.result.status === 'retry' && outcomes.every(({ connected }) => !connected)) {
+          throw first.result.error
+        }
+        return outcomes.map(({ result }) => result)
+      } finally {
+        signal.removeEventListener('abort', abort)
+      }
+    },
+    checkHealth: ({ signal }) => checkReachable(configured.url, signal),
+    async close() {
+      closed = true
+      cancelAll(underWay, `${name} was closed`)
+      await pools.destroy()
+    },
+  }
+}
+
+function cancelAll(exchanges: ReadonlySet<Exchange>, why: string): void {
+  exchanges.forEach((exchange) => exchange.cancel(why))
+}
+
+function notSent(why: string): PublishResult {
+  return {
+    status: 'retry',
+    error: publishTimeout(`not sent: ${why} before a connection was free`),
+    afterMs: 0,
+  }
+}
+
+function checkReachable(url: URL, signal: AbortSignal): Promise<void> {
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80))
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, signal })
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve()
+    })
+    socket.once('error', (cause) => {
+      reject(brokerUnavailable(`cannot connect to ${url.origin}: ${describeError(cause, 300)}`, { cause }))
+    })
+  })
+}

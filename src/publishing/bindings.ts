@@ -1,0 +1,113 @@
+import { isReservedHeader, showName } from './headers.ts'
+import { undeliverable } from './publisher.ts'
+
+/** Whose terms a message is put into. `plain` is for what has headers of any name and text (a handler, a file). */
+export type Binding = 'amqp' | 'http' | 'kafka' | 'nats' | 'plain' | 'redis' | 'sqs'
+
+/** What the headers of one broker look like. */
+export interface BindingRules {
+  /** Before the name of a CloudEvents attribute, as the protocol's own binding says. */
+  readonly cloudEventsPrefix: string
+  /** True when the content type travels as a header, for want of a field of its own. */
+  readonly contentTypeHeader: boolean
+  /** Names of our own headers: as Debezium's, or with the words of HTTP. */
+  readonly names: HeaderNames
+  /** An own header of this name is left out. */
+  readonly reserves: (name: string) => boolean
+  /** @throws EVENT_UNDELIVERABLE for a name that this broker cannot carry. */
+  readonly checkName: (name: string) => void
+  readonly encodeValue: (value: string) => string
+}
+
+export interface HeaderNames {
+  readonly id: string
+  readonly eventType: string
+  readonly aggregateType: string
+  readonly aggregateId: string
+  readonly createdAt: string
+  readonly revision: string
+  readonly operationId: string
+  readonly replay: string
+}
+
+const debeziumNames: HeaderNames = {
+  id: 'id',
+  eventType: 'eventType',
+  aggregateType: 'aggregateType',
+  aggregateId: 'aggregateId',
+  createdAt: 'createdAt',
+  revision: 'revision',
+  operationId: 'operationId',
+  replay: 'replay',
+}
+
+const httpNames: HeaderNames = {
+  id: 'x-waybill-event-id',
+  eventType: 'x-waybill-event-type',
+  aggregateType: 'x-waybill-aggregate-type',
+  aggregateId: 'x-waybill-aggregate-id',
+  createdAt: 'x-waybill-created-at',
+  revision: 'x-waybill-revision',
+  operationId: 'x-waybill-operation-id',
+  replay: 'x-waybill-replay',
+}
+
+const anything: BindingRules = {
+  cloudEventsPrefix: 'ce-',
+  contentTypeHeader: true,
+  names: debeziumNames,
+  reserves: () => false,
+  checkName: () => undefined,
+  encodeValue: (value) => value,
+}
+
+/** One line for each broker; a new one is added here. */
+export const bindings: Readonly<Record<Binding, BindingRules>> = {
+  amqp: {
+    ...anything,
+    cloudEventsPrefix: 'cloudEvents:',
+    contentTypeHeader: false,
+    checkName: checkAmqpName,
+  },
+  http: {
+    ...anything,
+    contentTypeHeader: false,
+    names: httpNames,
+    reserves: isReservedHeader,
+    checkName: checkHttpName,
+    encodeValue: percentEncode,
+  },
+  kafka: { ...anything, cloudEventsPrefix: 'ce_' },
+  nats: anything,
+  plain: anything,
+  redis: { ...anything, cloudEventsPrefix: 'ce_' },
+  sqs: anything,
+}
+
+function checkAmqpName(name: string): void {
+  if (name.length > 85 && Buffer.byteLength(name) > 255) {
+    throw undeliverable(`header ${showName(name)} has a name of more than 255 bytes, which AMQP cannot carry`)
+  }
+}
+
+// A token of RFC 9110, section 5.6.2.
+const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+
+function checkHttpName(name: string): void {
+  if (!token.test(name)) {
+    throw undeliverable(
+      `header ${showName(name)} has a name that HTTP cannot carry: use letters, digits and any of !#$%&'*+-.^_\`|~`,
+    )
+  }
+}
+
+const printable = /^[\x21\x23\x24\x26-\x7e]*$/
+const unprintable = /[^\x21\x23\x24\x26-\x7e]+/gu
+
+/**
+ * A value that any HTTP header can carry: whatever is not printable ASCII, and `%`, space and `"`, becomes
+ * percent-encoded UTF-8. The same rule as that of CloudEvents for HTTP.
+ */
+export function percentEncode(value: string): string {
+  return printable.test(value) ? value : value.toWellFormed().replace(unprintable, encodeURIComponent)
+}
