@@ -9,6 +9,8 @@ declare module 'vitest' {
     postgresUrl: string
     /** A migrated database (schema `waybill`, default buckets) that nobody may connect to: a template. */
     templateDatabase: string
+    /** True when the server goes away after the run, with everything in it. */
+    serverIsOurs: boolean
   }
 }
 
@@ -29,6 +31,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const shared = await entry.shared
   project.provide('postgresUrl', shared.postgresUrl)
   project.provide('templateDatabase', shared.templateDatabase)
+  project.provide('serverIsOurs', process.env['WAYBILL_TEST_POSTGRES_URL'] === undefined)
   return async () => {
     if (--entry.users > 0) return
     delete store.waybillTestServer

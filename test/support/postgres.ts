@@ -31,9 +31,9 @@ export interface TestDatabase {
   ): Promise<{ rows: Row[]; rowCount: number | null }>
   /** As `query`, only the rows. */
   rows<Row = Record<string, any>>(sql: string, values?: unknown[]): Promise<Row[]>
-  /** Another connection, closed by `drop`. */
+  /** Another connection, closed at the end of the test file. */
   connect(options?: pg.ClientConfig): Promise<pg.Client>
-  /** Called by itself at the end of the test file. Idempotent; ends every connection to the database. */
+  /** Ends every connection to the database and removes it. Not needed: the end of the test file sees to it. */
   drop(): Promise<void>
 }
 
@@ -59,13 +59,15 @@ export async function createTestDatabase(options: TestDatabaseOptions = {}): Pro
   }
 
   let dropped: Promise<void> | undefined
-  const drop = () => (dropped ??= dropDatabase())
-  async function dropDatabase(): Promise<void> {
-    await Promise.all(clients.map((client) => client.end().catch(() => undefined)))
-    // A server of the test's own takes its databases with it.
-    if (server === undefined) await onServer(serverUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-  }
-  atEndOfFile(drop)
+  const drop = () => (dropped ??= dropDatabase(serverUrl, name, clients))
+  atEndOfFile(async () => {
+    if (dropped !== undefined) return
+    // A server of the test's own may be down by now, and takes its databases with it.
+    if (server !== undefined) return endAll(clients)
+    // Dropping costs a checkpoint: a server that goes away after the run only has to be free of the database's
+    // sessions and slots.
+    return inject('serverIsOurs') ? release(serverUrl, name, clients) : drop()
+  })
 
   if (migrated && !copy) {
     await migrate({ databaseUrl: url.href, schema, ...(buckets === undefined ? {} : { buckets }) })
@@ -90,6 +92,24 @@ export async function startTestServer(options: PostgresOptions = {}): Promise<Po
   const server = await startPostgres(options)
   atEndOfFile(() => server.stop())
   return server
+}
+
+async function dropDatabase(serverUrl: string, name: string, clients: readonly pg.Client[]): Promise<void> {
+  await release(serverUrl, name, clients)
+  await onServer(serverUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+}
+
+async function endAll(clients: readonly pg.Client[]): Promise<void> {
+  await Promise.all(clients.map((client) => client.end().catch(() => undefined)))
+}
+
+async function release(serverUrl: string, name: string, clients: readonly pg.Client[]): Promise<void> {
+  await endAll(clients)
+  await onServer(
+    serverUrl,
+    `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '${name}';
+     SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '${name}'`,
+  )
 }
 
 async function onServer(url: string, sql: string): Promise<void> {
