@@ -21,8 +21,12 @@ export interface Sampler extends BackgroundService {
   latest(): StoredSample | null
 }
 
-/** Counting may take at most one part in so many of the time: on a slow database it is done less often. */
+/**
+ * Counting may take at most one part in so many of the time: on a slow database it is done less often, but often
+ * enough for the counts to be of use.
+ */
 const shareOfTime = 20
+const longestPauseMs = 20_000
 
 /**
  * Takes the sample of the outbox when it is this relay's turn, and reads what another one took otherwise: one relay
@@ -48,7 +52,8 @@ export function createSampler(options: SamplerOptions): Sampler {
     try {
       const lastMs = latest?.stored.durationMs ?? 0
       // A little less than the pause: otherwise clocks that drift would skip every other turn.
-      if (await claimTask(task, Math.max(intervalMs * 0.9, lastMs * shareOfTime))) await take()
+      if (await claimTask(task, Math.max(intervalMs * 0.9, Math.min(lastMs * shareOfTime, longestPauseMs))))
+        await take()
       else remember(await readSample(db, schema))
       failing = false
     } catch (error) {

@@ -54,6 +54,14 @@ export interface TelemetryEvents {
   'prune.finished': { deleted: number; durationMs: number }
   'prune.failed': { error: string }
   'loop.failed': { error: string }
+  /** Somebody put dead letters back through this process. */
+  'dead_letters.retried': { matched: number; changed: number; decidedBy: string }
+  /** Somebody gave dead letters up through this process. */
+  'dead_letters.discarded': { matched: number; changed: number; decidedBy: string }
+  /** The HTTP server takes requests. */
+  'admin.listening': { url: string }
+  /** A request failed for a reason that lies with us. */
+  'admin.failed': { method: string; path: string; error: string }
 }
 
 export type TelemetryEventName = keyof TelemetryEvents

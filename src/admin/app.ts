@@ -1,0 +1,192 @@
+import { Hono } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
+import type { ContentfulStatusCode } from 'hono/utils/http-status'
+import type { Connection } from '../database/connection.ts'
+import { WaybillError, describeError } from '../errors.ts'
+import { discardDeadLetters, listDeadLetters, retryDeadLetters } from '../operations/dead-letters.ts'
+import { usageInvalid } from '../operations/input.ts'
+import { getEvent, listEvents } from '../operations/list-events.ts'
+import { listRelays } from '../operations/relays.ts'
+import { readStatus } from '../operations/status.ts'
+import type { Telemetry } from '../telemetry/events.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import { type ErrorBody, type HttpOnlyCode, httpOnlyCodes, statusOf } from './errors.ts'
+import { requireIntent, requireLoopbackName, requireToken } from './guard.ts'
+import { page } from './page.ts'
+import { readActionBody, readDeadLettersQuery, readEventQuery, readEventsQuery } from './request.ts'
+
+/** How the process is, in its own words. */
+export interface Health {
+  /** False only when a restart would help. */
+  readonly live: boolean
+  /** False when due work exists and nothing moves. */
+  readonly ready: boolean
+  /** Why it is not ready, or not live. */
+  readonly reason: string | null
+}
+
+export interface AdminAppOptions {
+  schema: string
+  token?: string
+  health: () => Health
+  metrics: Pick<Metrics, 'render'>
+  telemetry: Telemetry
+  /** For reading, in short statements. */
+  reader: Connection
+  /** For actions, which may take longer. */
+  actor: Connection
+  /** Ends actions under way between two chunks. */
+  signal: AbortSignal
+}
+
+const maxBodyBytes = 1024 * 1024
+
+/** After this an action answers with what it has done, `complete: false`; the same request goes on with the rest. */
+const actionLimitMs = 25_000
+
+/** All routes of the HTTP server. */
+export function createAdminApp(options: AdminAppOptions): Hono {
+  const { token, health, metrics, telemetry } = options
+  const app = new Hono()
+  app.use(async (c, next) => {
+    await next()
+    c.header('cache-control', 'no-store')
+    c.header('x-content-type-options', 'nosniff')
+    c.header('x-frame-options', 'DENY')
+    c.header('referrer-policy', 'no-referrer')
+    c.header(
+      'content-security-policy',
+      "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    )
+  })
+  app.use(requireLoopbackName(token))
+  app.use('/metrics', requireToken(token))
+  app.use('/api/*', requireToken(token))
+
+  app.get('/', (c) => c.html(page))
+  app.get('/livez', (c) => {
+    const { live, reason } = health()
+    return c.json({ live, reason: live ? null : reason }, live ? 200 : 503)
+  })
+  app.get('/readyz', (c) => {
+    const { ready, reason } = health()
+    return c.json({ ready, reason: ready ? null : reason }, ready ? 200 : 503)
+  })
+  app.get('/metrics', async (c) => {
+    const { contentType, body } = await metrics.render()
+    return c.body(body, 200, { 'content-type': contentType })
+  })
+  addReads(app, options)
+  addActions(app, options)
+
+  app.notFound((c) => {
+    const methods = methodsOf(app, c.req.path)
+    if (methods.length === 0) return c.json(httpError('NOT_FOUND'), 404)
+    return c.json(httpError('METHOD_NOT_ALLOWED'), 405, { allow: methods.join(', ') })
+  })
+  app.onError((error, c) => {
+    // A body that comes in pieces is found out only while it is read.
+    if (error.name === 'BodyLimitError') return c.json(httpError('BODY_TOO_LARGE'), 413)
+    const status = error instanceof WaybillError ? statusOf(error) : 500
+    if (status === 500) {
+      telemetry.emit('admin.failed', {
+        method: c.req.method,
+        path: c.req.path.slice(0, 200),
+        error: describeError(error, 500),
+      })
+    }
+    if (status === 401) c.header('www-authenticate', 'Bearer')
+    const body: ErrorBody =
+      error instanceof WaybillError
+        ? { error: { code: error.code, message: error.message } }
+        : httpError('INTERNAL')
+    return c.json(body, status as ContentfulStatusCode)
+  })
+  return app
+}
+
+function addReads(app: Hono, { reader, schema }: AdminAppOptions): void {
+  app.get('/api/v1/status', async (c) => c.json(await readStatus(reader, schema)))
+  app.get('/api/v1/relays', async (c) => c.json(await listRelays(reader, schema)))
+  app.get('/api/v1/events', async (c) =>
+    c.json(await listEvents(reader, schema, readEventsQuery(c.req.queries()))),
+  )
+  app.get('/api/v1/events/:id', async (c) =>
+    c.json(await getEvent(reader, schema, c.req.param('id'), readEventQuery(c.req.queries()))),
+  )
+  app.get('/api/v1/dead-letters', async (c) =>
+    c.json(await listDeadLetters(reader, schema, readDeadLettersQuery(c.req.queries()))),
+  )
+}
+
+function addActions(app: Hono, { actor, schema, token, telemetry, signal }: AdminAppOptions): void {
+  const guards = [
+    requireIntent(token),
+    bodyLimit({ maxSize: maxBodyBytes, onError: (c) => c.json(httpError('BODY_TOO_LARGE'), 413) }),
+  ] as const
+  const common = (body: { decidedBy?: string }, request: Request) => ({
+    decidedBy: decider(body.decidedBy, token),
+    signal: AbortSignal.any([signal, request.signal, AbortSignal.timeout(actionLimitMs)]),
+  })
+  app.post('/api/v1/dead-letters/retry', ...guards, async (c) => {
+    const body = readActionBody(await readJson(c.req.raw), [
+      'ids',
+      'filter',
+      'all',
+      'allowOlder',
+      'reason',
+      'decidedBy',
+    ])
+    const how = { ...body, ...common(body, c.req.raw) }
+    const report = await retryDeadLetters(actor, schema, how)
+    const { matched, changed } = report
+    telemetry.emit('dead_letters.retried', { matched, changed, decidedBy: how.decidedBy })
+    return c.json(report)
+  })
+  app.post('/api/v1/dead-letters/discard', ...guards, async (c) => {
+    const body = readActionBody(await readJson(c.req.raw), ['ids', 'filter', 'all', 'reason', 'decidedBy'])
+    const how = { ...body, ...common(body, c.req.raw), reason: body.reason ?? '' }
+    const report = await discardDeadLetters(actor, schema, how)
+    const { matched, changed } = report
+    telemetry.emit('dead_letters.discarded', { matched, changed, decidedBy: how.decidedBy })
+    return c.json(report)
+  })
+}
+
+/** The name a caller gives is kept, but marked as what came over HTTP: nobody has checked it. */
+function decider(name: string | undefined, token: string | undefined): string {
+  const channel = token === undefined ? 'local http' : 'api token'
+  return name === undefined || name.trim() === '' ? channel : `${name.trim()} (${channel})`
+}
+
+async function readJson(request: Request): Promise<unknown> {
+  if (!/^application\/json\s*(;|$)/i.test(request.headers.get('content-type') ?? '')) {
+    throw usageInvalid('the body must be JSON, with the header "Content-Type: application/json"')
+  }
+  try {
+    return await request.json()
+  } catch (error) {
+    if (error instanceof SyntaxError) throw usageInvalid('the body is not valid JSON')
+    throw error
+  }
+}
+
+function httpError(code: HttpOnlyCode): ErrorBody {
+  return { error: { code, message: httpOnlyCodes[code] } }
+}
+
+/** Method and pattern of every route, as `docs/reference/http.md` lists them. */
+export function routesOf(app: Hono): readonly string[] {
+  return [
+    ...new Set(
+      app.routes.filter(({ method }) => method !== 'ALL').map(({ method, path }) => `${method} ${path}`),
+    ),
+  ]
+}
+
+function methodsOf(app: Hono, path: string): string[] {
+  return routesOf(app)
+    .map((route) => route.split(' ') as [string, string])
+    .filter(([, pattern]) => new RegExp(`^${pattern.replaceAll(/:\w+/g, '[^/]+')}$`).test(path))
+    .map(([method]) => method)
+}

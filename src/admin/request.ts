@@ -1,0 +1,128 @@
+import type { DeadLetterFilter, EventFilter } from '../operations/event-filter.ts'
+import { usageInvalid } from '../operations/input.ts'
+import type { PageOptions } from '../operations/list-events.ts'
+import { closest, show } from '../wording.ts'
+
+// What requests say, in the terms of the operations. Values are checked there; here it is about keys and kinds.
+
+type Queries = Readonly<Record<string, readonly string[]>>
+
+const pageKeys = ['limit', 'after', 'payload'] as const
+const filterKeys = ['aggregateType', 'aggregateId', 'eventType'] as const
+
+/** The query of `GET /api/v1/events`. */
+export function readEventsQuery(queries: Queries): EventFilter & PageOptions {
+  const query = single(queries, ['state', ...filterKeys, ...pageKeys], ['state'])
+  const states = (queries['state'] ?? []).flatMap((list) => list.split(',')).filter((state) => state !== '')
+  return { ...readFilter(query), ...(states.length === 0 ? {} : { states }), ...readPage(query) }
+}
+
+/** The query of `GET /api/v1/dead-letters`. */
+export function readDeadLettersQuery(queries: Queries): DeadLetterFilter & PageOptions {
+  const query = single(queries, [...filterKeys, 'error', 'before', ...pageKeys])
+  return { ...readFilter(query), ...readPage(query) }
+}
+
+/** The query of `GET /api/v1/events/:id`. */
+export function readEventQuery(queries: Queries): { withPayload: boolean } {
+  return { withPayload: readFlag(single(queries, ['payload'])['payload']) }
+}
+
+interface ActionBody {
+  ids?: readonly string[]
+  filter?: DeadLetterFilter
+  all?: boolean
+  allowOlder?: boolean
+  reason?: string
+  decidedBy?: string
+}
+
+/** The body of an action on dead letters. */
+export function readActionBody(body: unknown, keys: readonly (keyof ActionBody)[]): ActionBody {
+  const given = record(body, 'the body', keys)
+  return {
+    ...optional(given, 'ids', isTextList, 'a list of event ids'),
+    ...optional(given, 'all', isBoolean, 'true or false'),
+    ...optional(given, 'allowOlder', isBoolean, 'true or false'),
+    ...optional(given, 'reason', isText, 'text'),
+    ...optional(given, 'decidedBy', isText, 'text'),
+    ...(given['filter'] === undefined
+      ? {}
+      : { filter: readFilter(record(given['filter'], 'filter', [...filterKeys, 'error', 'before'])) }),
+  }
+}
+
+function readFilter(given: Readonly<Record<string, unknown>>): DeadLetterFilter {
+  const { aggregateType, aggregateId } = given
+  if ((aggregateType === undefined) !== (aggregateId === undefined)) {
+    throw usageInvalid('an aggregate needs both aggregateType and aggregateId')
+  }
+  return {
+    ...(aggregateType === undefined
+      ? {}
+      : { aggregate: [aggregateType as string, aggregateId as string] as const }),
+    ...optional(given, 'eventType', isText, 'text'),
+    ...optional(given, 'error', isText, 'text'),
+    ...optional(given, 'before', isText, 'a date or a time'),
+  }
+}
+
+function readPage(query: Readonly<Record<string, string>>): PageOptions {
+  const { limit, after, payload } = query
+  return {
+    ...(limit === undefined ? {} : { limit: /^\d{1,9}$/.test(limit) ? Number(limit) : (limit as never) }),
+    ...(after === undefined ? {} : { after }),
+    withPayload: readFlag(payload),
+  }
+}
+
+function readFlag(value: string | undefined): boolean {
+  if (value === undefined || value === 'false') return false
+  if (value === 'true') return true
+  throw usageInvalid(`expected payload to be true or false, got ${show(value)}`)
+}
+
+function single(
+  queries: Queries,
+  known: readonly string[],
+  repeatable: readonly string[] = [],
+): Record<string, string> {
+  const result: Record<string, string> = {}
+  for (const [key, values] of Object.entries(queries)) {
+    if (!known.includes(key)) throw unknownKey('query parameter', key, known)
+    if (values.length > 1 && !repeatable.includes(key)) throw usageInvalid(`${key} is given more than once`)
+    result[key] = values[0]!
+  }
+  return result
+}
+
+function record(value: unknown, name: string, known: readonly string[]): Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw usageInvalid(`expected ${name} to be a JSON object`)
+  }
+  for (const key of Object.keys(value)) if (!known.includes(key)) throw unknownKey('key', key, known)
+  return value as Record<string, unknown>
+}
+
+function unknownKey(kind: string, key: string, known: readonly string[]): Error {
+  const meant = closest(key, known)
+  return usageInvalid(
+    `unknown ${kind} ${show(key)}, ${meant === undefined ? `known are ${known.join(', ')}` : `did you mean ${show(meant)}?`}`,
+  )
+}
+
+function optional<Key extends string, T>(
+  given: Readonly<Record<string, unknown>>,
+  key: Key,
+  fits: (value: unknown) => value is T,
+  expected: string,
+): { [K in Key]?: T } {
+  const value = given[key]
+  if (value === undefined) return {}
+  if (!fits(value)) throw usageInvalid(`expected ${key} to be ${expected}, got ${show(value)}`)
+  return { [key]: value } as { [K in Key]: T }
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean'
+const isTextList = (value: unknown): value is readonly string[] => Array.isArray(value) && value.every(isText)

@@ -1,0 +1,109 @@
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createAdaptorServer } from '@hono/node-server'
+import { type ConnectionOptions, createConnection } from '../database/connection.ts'
+import { WaybillError, describeError } from '../errors.ts'
+import type { Telemetry } from '../telemetry/events.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import { type Health, createAdminApp } from './app.ts'
+import { checkBinding } from './guard.ts'
+import { createSerialConnection } from './serial-connection.ts'
+
+export interface AdminServerOptions {
+  /** Default: `127.0.0.1`. Anything that other machines can reach needs a token. */
+  host?: string
+  /** 0 takes a free one. Default: 4747. */
+  port?: number
+  /** What `Authorization: Bearer …` must carry. Default: none, on loopback only. */
+  token?: string
+  /** The server makes two connections of its own, at the first request that needs one. */
+  database: ConnectionOptions
+  /** Asked by `/livez` and `/readyz`. */
+  health: () => Health
+  metrics: Pick<Metrics, 'render'>
+  telemetry: Telemetry
+}
+
+export interface AdminAddress {
+  readonly host: string
+  readonly port: number
+  readonly url: string
+}
+
+/** The relay's own HTTP server: health, metrics, the API. */
+export interface AdminServer {
+  /** @throws CONFIGURATION_INVALID when the address is in use or not of this machine. */
+  start(): Promise<AdminAddress>
+  /** Finishes what is under way for at most a second, ends long actions between two chunks. Idempotent. */
+  stop(): Promise<void>
+}
+
+const stopGraceMs = 1_000
+
+/** @throws CONFIGURATION_INVALID for an address that other machines can reach without a token. */
+export function createAdminServer(options: AdminServerOptions): AdminServer {
+  const { host = '127.0.0.1', port = 4747, token, database, telemetry } = options
+  checkBinding(host, token)
+  const stopping = new AbortController()
+  const connect = () =>
+    createSerialConnection(createConnection({ applicationName: 'waybill admin', ...database }))
+  const reader = connect()
+  const actor = connect()
+  const app = createAdminApp({
+    schema: database.schema,
+    ...(token === undefined ? {} : { token }),
+    health: options.health,
+    metrics: options.metrics,
+    telemetry,
+    ...{ reader, actor, signal: stopping.signal },
+  })
+  const server = createAdaptorServer({ fetch: app.fetch }) as Server
+  let stopped: Promise<void> | undefined
+
+  async function close(): Promise<void> {
+    stopping.abort()
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    server.closeIdleConnections()
+    const timer = setTimeout(() => server.closeAllConnections(), stopGraceMs)
+    await closed
+    clearTimeout(timer)
+    await Promise.all([reader.close(), actor.close()])
+  }
+
+  return {
+    async start() {
+      await listen(server, host, port)
+      const address = server.address() as AddressInfo
+      const name = host.includes(':') ? `[${host.replace(/^\[(.*)\]$/, '$1')}]` : host
+      const url = `http://${name}:${address.port}`
+      telemetry.emit('admin.listening', { url })
+      return { host, port: address.port, url }
+    },
+    stop: () => (stopped ??= close()),
+  }
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const failed = (error: NodeJS.ErrnoException) => reject(listenError(error, host, port))
+    server.once('error', failed)
+    server.listen({ host: host.replace(/^\[(.*)\]$/, '$1'), port }, () => {
+      server.off('error', failed)
+      resolve()
+    })
+  })
+}
+
+const listenProblems: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'is in use: choose another admin.port, or 0 for a free one',
+  EACCES: 'may not be used by this user: choose an admin.port from 1024 on',
+  EADDRNOTAVAIL: 'is not an address of this machine: correct admin.host',
+  ENOTFOUND: 'has a name that cannot be resolved: correct admin.host',
+}
+
+function listenError(error: NodeJS.ErrnoException, host: string, port: number): WaybillError {
+  const problem = listenProblems[error.code ?? ''] ?? `cannot be listened on: ${describeError(error, 200)}`
+  return new WaybillError('CONFIGURATION_INVALID', `the HTTP address ${host}:${port} ${problem}`, {
+    cause: error,
+  })
+}

@@ -1,0 +1,33 @@
+import { Registry } from 'prom-client'
+import type { OutboxSample, Telemetry } from './events.ts'
+import { addRelayMetrics } from './relay-metrics.ts'
+import { addSampleMetrics } from './sample-metrics.ts'
+
+export interface MetricsOptions {
+  telemetry: Telemetry
+  /** The newest sample of the outbox with its age, as a sampler keeps it; null when none is known. No I/O. */
+  sample?: () => { sample: OutboxSample; ageSeconds: number } | null
+}
+
+export interface Metrics {
+  readonly registry: Registry
+  /** The text for Prometheus. Reads nothing but memory. */
+  render(): Promise<{ contentType: string; body: string }>
+  /** Stops counting. */
+  close(): void
+}
+
+/**
+ * The metrics of one process in a registry of their own. What happens comes from telemetry, what lies in the outbox
+ * from the sample; what is not known is absent, never 0.
+ */
+export function createMetrics({ telemetry, sample = () => null }: MetricsOptions): Metrics {
+  const registry = new Registry()
+  const close = addRelayMetrics(registry, telemetry)
+  addSampleMetrics(registry, sample)
+  return {
+    registry,
+    render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+    close,
+  }
+}
