@@ -12,7 +12,8 @@ export function closest(word: string, known: readonly string[]): string | undefi
   const written = plain(word)
   const scored = known.map((candidate) => ({ candidate, score: distance(written, plain(candidate)) }))
   const [best] = scored.sort((a, b) => a.score - b.score)
-  if (best !== undefined && best.score <= Math.max(1, Math.floor(word.length / 3))) return best.candidate
+  if (best !== undefined && best.score <= Math.max(word.length < 5 ? 1 : 2, Math.floor(word.length / 3)))
+    return best.candidate
   const begun = written.length < 3 ? [] : known.filter((candidate) => plain(candidate).startsWith(written))
   return begun.length === 1 ? begun[0] : undefined
 }

@@ -16,6 +16,11 @@ export async function run(argv: readonly string[]): Promise<void> {
   const debug = argv.includes('--debug')
   let code: number = exitCodes.done
 
+  // What nobody caught is told like any other error; the program is in no state to go on.
+  process.on('uncaughtException', (error) => {
+    stderr.write(errorText(error, { json: output.json, debug }))
+    process.exit(exitCodes.failed)
+  })
   const program = createProgram(packageVersion(), async (globals, action) => {
     output = createOutput(terminal, globals)
     code =

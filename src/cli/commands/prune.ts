@@ -1,8 +1,6 @@
-import type { Configuration } from '../../configuration/spec.ts'
-import type { ArchiveTable } from '../../operations/archive.ts'
 import type { Action } from '../context.ts'
 import { exitCodes } from '../exit-code.ts'
-import { given } from '../flags.ts'
+import { retentionOptions } from '../retention-options.ts'
 import { interruption } from '../signals.ts'
 import { plural } from '../text.ts'
 
@@ -37,14 +35,4 @@ export function pruneCommand({ dryRun = false }: { dryRun?: boolean }): Action {
         stop.release()
       }
     })
-}
-
-/** What the pruner is to know about retention. */
-export function retentionOptions({ processedDays, archive }: Configuration['retention']): {
-  processedDays: number
-  archive?: ArchiveTable
-} {
-  if (archive === undefined) return { processedDays }
-  const { table, schema } = archive
-  return { processedDays, archive: { table, ...given({ schema }) } }
 }

@@ -1,0 +1,86 @@
+import { createAdminServer } from '../admin/server.ts'
+import { createConnection } from '../database/connection.ts'
+import { createPruner } from '../operations/pruner.ts'
+import { createSampler } from '../operations/sampler.ts'
+import { type Relay, createRelay } from '../relay/relay.ts'
+import { createTelemetry } from '../telemetry/events.ts'
+import { createLog } from '../telemetry/log.ts'
+import { createMetrics } from '../telemetry/metrics.ts'
+import type { DatabaseConfiguration } from './context.ts'
+import { createDestinations } from './destinations.ts'
+import { given } from './flags.ts'
+import { retentionOptions } from './retention-options.ts'
+
+/** A relay and everything around it, as one process runs it. */
+export interface RelayProcess {
+  readonly relay: Relay
+  /**
+   * Starts the HTTP server first, so that a port in use is told before any work is taken, then the relay, then
+   * counting and retention. Goes on by itself when the database or a destination is away.
+   *
+   * @throws CONFIGURATION_INVALID for the HTTP address, SCHEMA_MISSING, SCHEMA_OUTDATED, SCHEMA_NEWER
+   */
+  start(): Promise<void>
+  /** The other way round. False when the work under way did not end within the grace time. */
+  stop(): Promise<{ clean: boolean }>
+}
+
+/** @throws CONFIGURATION_INVALID, DEPENDENCY_MISSING */
+export async function createRelayProcess(
+  configuration: DatabaseConfiguration,
+  { serve }: { serve: boolean },
+): Promise<RelayProcess> {
+  const { databaseUrl, schema, routes, admin, retention, log: logOptions } = configuration
+  const telemetry = createTelemetry()
+  createLog(logOptions).attach(telemetry)
+  const destinations = await createDestinations(configuration.destinations)
+  const relay = createRelay({
+    ...configuration.relay,
+    ...{ databaseUrl, schema, destinations, telemetry },
+    routes: typeof routes === 'function' ? routes : [...routes],
+  })
+  const connect = (name: string) =>
+    createConnection({ databaseUrl, schema, applicationName: `waybill ${name}` })
+  const sampling = connect('sample')
+  const pruning = connect('prune')
+  const own = { schema, telemetry, relayId: relay.id }
+  const sampler = createSampler({ ...own, db: sampling })
+  const pruner = createPruner({ ...own, db: pruning, ...retentionOptions(retention) })
+  let stopping = false
+  const server = serve
+    ? createAdminServer({
+        ...given(admin),
+        database: { databaseUrl, schema },
+        health: () => (stopping ? { live: true, ready: false, reason: 'the relay stops' } : relay.health()),
+        metrics: createMetrics({ telemetry, sample: () => sampler.latest() }),
+        telemetry,
+      })
+    : undefined
+
+  async function close(): Promise<void> {
+    await Promise.all([pruner.stop(), sampler.stop()])
+    await Promise.all([pruning.close(), sampling.close(), server?.stop()])
+  }
+
+  return {
+    relay,
+    async start() {
+      try {
+        await server?.start()
+        await relay.start()
+      } catch (error) {
+        await Promise.all([relay.stop({ graceMs: 0 }), close()])
+        throw error
+      }
+      if (!serve) return
+      sampler.start()
+      pruner.start()
+    },
+    async stop() {
+      stopping = true
+      const result = await relay.stop()
+      await close()
+      return result
+    },
+  }
+}
