@@ -40,8 +40,23 @@ for (const file of filesOf(join(project, 'src'))) {
 }
 makeExecutable(join(fresh, 'cli', 'main.js'))
 utimesSync(fresh, started, started)
-rmSync(dist, { recursive: true, force: true })
-renameSync(fresh, dist)
+swap()
+
+/** Two renames: whoever runs dist/ meanwhile misses it for an instant only. Another build may do the same. */
+function swap() {
+  const old = `${fresh}-old`
+  for (let attempt = 1; ; attempt++) {
+    if (existsSync(dist)) renameSync(dist, old)
+    try {
+      renameSync(fresh, dist)
+      break
+    } catch (error) {
+      if (error.code !== 'ENOTEMPTY' || attempt === 10) throw error
+    }
+    rmSync(old, { recursive: true, force: true })
+  }
+  rmSync(old, { recursive: true, force: true })
+}
 
 function makeExecutable(file) {
   if (!existsSync(file)) fail('src/cli/main.ts is missing')
