@@ -42,7 +42,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function start(): Promise<Shared> {
   const given = process.env['WAYBILL_TEST_POSTGRES_URL']
   if (given !== undefined) return prepare(given, () => Promise.resolve())
-  const server = await startPostgres()
+  // Fewer checkpoints: each would make all tests wait for the disk.
+  const server = await startPostgres({ settings: { max_wal_size: '2GB', checkpoint_timeout: '30min' } })
   return prepare(server.url, () => server.stop())
 }
 
