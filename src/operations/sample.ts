@@ -64,7 +64,7 @@ const countsStatement = `
       SELECT FROM "waybill".outbox_events AS e
       WHERE e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL
       ORDER BY e.position LIMIT $1::int) AS d) AS "dead",
-    (SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(f.created_at)))::float8
+    (SELECT CASE WHEN count(*) > 0 THEN greatest(0, extract(epoch FROM clock_timestamp() - min(f.created_at))) END::float8
      FROM "waybill".outbox_buckets AS k CROSS JOIN LATERAL (
       SELECT e.created_at FROM "waybill".outbox_events AS e WHERE e.bucket = k.bucket AND ${unsettledSql}
       ORDER BY e.position LIMIT 1) AS f) AS "oldestPendingAgeSeconds"`
