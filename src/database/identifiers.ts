@@ -26,9 +26,15 @@ export function checkSchemaName(name: string): string {
 }
 
 /**
- * SQL that is written for the default schema, for the schema at hand: each `"waybill".` is replaced. So every
- * statement in the sources can be read, and run, as it stands.
+ * SQL that is written for the default schema, for the schema at hand: each `"waybill"` is replaced, also at the start
+ * of a literal (`'"waybill".outbox_events'::regclass`). So every statement in the sources can be read, and run, as it
+ * stands.
  */
 export function inSchema(sql: string, schema: string): string {
-  return schema === 'waybill' ? sql : sql.replaceAll('"waybill"', () => quoteIdentifier(schema))
+  if (schema === 'waybill') return sql
+  const quoted = quoteIdentifier(schema)
+  const inLiteral = quoted.replaceAll("'", "''")
+  return sql.replaceAll(/(')?"waybill"/g, (_, quote?: string) =>
+    quote === undefined ? quoted : quote + inLiteral,
+  )
 }

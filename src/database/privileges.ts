@@ -21,11 +21,20 @@ export const relayPrivileges: Privileges = Object.freeze({
   outbox_relays: 'SELECT, INSERT, UPDATE, DELETE',
   outbox_buckets: 'SELECT, UPDATE',
   outbox_tasks: 'SELECT, UPDATE',
-  publication_heads: 'SELECT, UPDATE',
+  publication_heads: 'SELECT, INSERT, UPDATE',
   publication_intents: 'SELECT',
   replays: 'SELECT, UPDATE',
   decisions: 'SELECT, INSERT',
 })
 
-/** Migrates: owns the schema and everything in it. */
+/** Handles events: the inbox, effects and projections. */
+export const consumerPrivileges: Privileges = Object.freeze({
+  schema: 'USAGE',
+  schema_version: 'SELECT',
+  processed_events: 'SELECT, INSERT, UPDATE, DELETE',
+  projection_revisions: 'SELECT, INSERT, UPDATE',
+  consumer_effects: 'SELECT, INSERT, DELETE',
+})
+
+/** Migrates: makes the schema, and owns it with everything in it. */
 export const ownerPrivileges: Privileges = Object.freeze({ schema: 'CREATE, USAGE' })

@@ -13,7 +13,7 @@ export interface MigrateOptions extends SchemaShape {
   to?: number
   /** Says what would be done and does nothing. Default: false. */
   dryRun?: boolean
-  /** `poll`: without the trigger that wakes sleeping relays. Default: `auto`. */
+  /** `poll`: without the trigger that wakes sleeping relays. Default: as it is; `auto` when the schema is made. */
   wakeup?: 'auto' | 'poll'
 }
 
@@ -60,7 +60,7 @@ async function migrateInTransaction(
   client: pg.Client,
   options: MigrateOptions & { schema: string },
 ): Promise<MigrateReport> {
-  const { schema, dryRun = false, wakeup = 'auto' } = options
+  const { schema, dryRun = false, wakeup } = options
   const from = (await readVersion(client, schema)) ?? 0
   const newest = latestVersion()
   const to = options.to ?? newest
@@ -78,7 +78,7 @@ async function migrateInTransaction(
     for (const step of steps)
       await client.query(step.direction === 'up' ? step.migration.up : step.migration.down)
     if (steps.length > 0) await writeVersion(client, schema, to)
-    const switched = to > 0 && (await switchWakeup(client, schema, wakeup))
+    const switched = to > 0 && wakeup !== undefined && (await switchWakeup(client, schema, wakeup))
     applied = steps.length > 0 || switched
   }
   return {
@@ -98,7 +98,7 @@ async function checkBuckets(client: pg.Client, schema: string, wanted: number): 
   if (present === wanted) return
   throw new WaybillError(
     'CONFIGURATION_INVALID',
-    `the schema ${JSON.stringify(schema)} was made with ${present} buckets, which cannot be changed to ${wanted}: leave the option out`,
+    `the schema ${JSON.stringify(schema)} was made with ${present} buckets, which cannot be changed to ${wanted}: set buckets to ${present}`,
   )
 }
 

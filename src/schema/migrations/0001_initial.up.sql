@@ -194,7 +194,8 @@ CREATE VIEW "waybill".publication_intents AS
   SELECT aggregate_id || ':' || revision || CASE WHEN intent_scope = '' THEN '' ELSE '#' || intent_scope END
            AS intent_key,
          aggregate_type, aggregate_id, revision, intent_scope,
-         CASE WHEN processed_at IS NOT NULL THEN 'relayed' WHEN dead_at IS NOT NULL THEN 'dead' ELSE 'pending' END
+         CASE WHEN processed_at IS NOT NULL THEN 'relayed'
+              WHEN dead_at IS NOT NULL OR discarded_at IS NOT NULL THEN 'dead' ELSE 'pending' END
            AS status,
          attempts, created_at, processed_at AS relayed_at, last_error, id AS event_id
   FROM "waybill".outbox_events

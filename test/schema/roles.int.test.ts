@@ -1,0 +1,297 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { pg as pgClient } from '../../src/clients/pg.ts'
+import { createConnection } from '../../src/database/connection.ts'
+import {
+  type Privileges,
+  consumerPrivileges,
+  relayPrivileges,
+  writerPrivileges,
+} from '../../src/database/privileges.ts'
+import { type WaybillError, createOutbox } from '../../src/index.ts'
+import { discardDeadLetters, retryDeadLetters } from '../../src/operations/dead-letters.ts'
+import { claimTask } from '../../src/operations/task-lease.ts'
+import { takeSample } from '../../src/operations/sample.ts'
+import { prune } from '../../src/operations/prune.ts'
+import { type Publisher, createRelay, rejectedBy } from '../../src/relay/index.ts'
+import { migrate } from '../../src/schema/index.ts'
+import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+
+const guide = readFileSync(new URL('../../docs/guides/roles.md', import.meta.url), 'utf8')
+const grants = [...guide.matchAll(/```sql\n(.*?)```/gs)].flatMap(([, block]) => block!.trim().split('\n'))
+
+let db: TestDatabase
+const made: string[] = []
+const outbox = createOutbox({ client: pgClient() })
+const event = { type: 'order.created', aggregate: ['order', 'o-1'] as const, payload: {} }
+
+/** Roles belong to the whole server, which other tests share: each gets the name of this database in front. */
+const roleName = (name: string) => `${db.name}_${name}`
+async function createRole(name: string): Promise<string> {
+  const role = roleName(name)
+  await db.client.query(`CREATE ROLE ${role} LOGIN`)
+  made.push(role)
+  return role
+}
+const urlFor = (role: string) => {
+  const url = new URL(db.url)
+  url.username = role
+  url.password = ''
+  return url.href
+}
+const connectAs = (name: string) => db.connect({ connectionString: urlFor(roleName(name)) })
+/** The statements of the guide for one of its roles. */
+const grantsFor = (name: string) =>
+  grants
+    .filter((line) => line.endsWith(` TO waybill_${name};`))
+    .map((line) =>
+      line.replaceAll(`waybill_${name}`, roleName(name)).replace('DATABASE shop', `DATABASE ${db.name}`),
+    )
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  for (const name of ['writer', 'relay', 'consumer', 'viewer']) {
+    await createRole(name)
+    for (const grant of grantsFor(name)) await db.client.query(grant)
+  }
+})
+afterAll(async () => {
+  for (const role of made) await db.client.query(`DROP OWNED BY ${role} CASCADE; DROP ROLE ${role}`)
+})
+
+async function publish(client: pg.Client, changes: object = {}): Promise<unknown> {
+  await client.query('BEGIN')
+  try {
+    return await outbox.publish(client, { ...event, ...changes })
+  } finally {
+    await client.query('COMMIT')
+  }
+}
+const refusal = (work: Promise<unknown>): Promise<WaybillError> =>
+  work.then(
+    () => Promise.reject(new Error('it was allowed')),
+    (error: WaybillError) => error,
+  )
+/** What the message says that an owner may run. */
+const grantIn = (error: WaybillError) => /GRANT .*? TO "(?:[^"]|"")*"/.exec(error.message)![0]
+
+describe('the guide', () => {
+  test.each<[name: string, privileges: Privileges]>([
+    ['writer', writerPrivileges],
+    ['relay', relayPrivileges],
+    ['consumer', consumerPrivileges],
+  ])('grants the %s what messages about a missing privilege name', (name, privileges) => {
+    const granted = grants
+      .map((line) =>
+        /^GRANT ([A-Z, ]+) ON (?:SEQUENCE )?(?:waybill\.)?(\w+(?: waybill)?) TO waybill_(\w+);$/.exec(line),
+      )
+      .filter((match) => match?.[3] === name)
+      .map((match) => [match![2] === 'SCHEMA waybill' ? 'schema' : match![2], match![1]])
+    expect(Object.fromEntries(granted)).toEqual(privileges)
+  })
+})
+
+describe('a writer', () => {
+  let writer: pg.Client
+  beforeAll(async () => {
+    writer = await connectAs('writer')
+  })
+
+  test('publishes events, batches and revisions, and finds conflicts', async () => {
+    await publish(writer)
+    await publish(writer, { revision: 1 })
+    await expect(publish(writer, { revision: 1 })).rejects.toMatchObject({ code: 'REVISION_CONFLICT' })
+    await writer.query('BEGIN')
+    await outbox.publish(writer, [event, { ...event, revision: 2 }], { serialise: true })
+    expect(await outbox.publish(writer, { ...event, revision: 2 })).toMatchObject({ written: false })
+    await writer.query('COMMIT')
+  })
+
+  test('finds a conflict with a revision that a plain INSERT wrote', async () => {
+    await db.query(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload, revision)
+      VALUES ('order', 'plain', 't', '{}', 1)`)
+    await expect(publish(writer, { aggregate: ['order', 'plain'], revision: 1 })).rejects.toMatchObject({
+      code: 'REVISION_CONFLICT',
+    })
+  })
+
+  test('inserts by itself, and wakes a relay that it cannot see', async () => {
+    const insert = `INSERT INTO waybill.outbox_events (aggregate_type, aggregate_id, event_type, payload)
+      VALUES ('order', 'o-2', 'order.created', '{}')`
+    await db.query(`INSERT INTO "waybill".outbox_relays (relay_id, host, process_id, version, expires_at, asleep_until)
+      VALUES (gen_random_uuid(), 'h', 1, '0', now() + interval '1 minute', now() + interval '1 minute')`)
+    const listener = await db.connect()
+    const [row] = await db.rows(`SELECT 'waybill_' || '"waybill".outbox_events'::regclass::oid AS channel`)
+    await listener.query(`LISTEN ${row!.channel}`)
+    const notified = new Promise((resolve) => listener.once('notification', resolve))
+    await writer.query(insert)
+    expect(await notified).toMatchObject({ channel: row!.channel })
+    await expect(writer.query(`${insert} RETURNING id`)).rejects.toMatchObject({ code: '42501' })
+    await db.query('TRUNCATE "waybill".outbox_relays')
+  })
+
+  test.each([
+    'SELECT FROM waybill.outbox_events',
+    'UPDATE waybill.outbox_events SET attempts = 0',
+    'DELETE FROM waybill.outbox_events',
+    'SELECT FROM waybill.outbox_relays',
+    'SELECT FROM waybill.outbox_dead_letters',
+    'DELETE FROM waybill.publication_heads',
+  ])('may not %s', async (sql) => {
+    await expect(writer.query(sql)).rejects.toMatchObject({ code: '42501' })
+  })
+})
+
+describe('a missing grant', () => {
+  let role: string
+  let client: pg.Client
+  beforeAll(async () => {
+    role = await createRole('newcomer')
+    client = await db.connect({ connectionString: urlFor(role) })
+  })
+
+  test('is named one after the other until the writer has what it needs', async () => {
+    const missing: [changes: object, lacks: string][] = [
+      [{}, 'USAGE on the schema "waybill"'],
+      [{}, 'INSERT on the table "waybill"."outbox_events"'],
+      [{ revision: 9 }, 'SELECT, INSERT, UPDATE on the table "waybill"."publication_heads"'],
+    ]
+    for (const [changes, lacks] of missing) {
+      const error = await refusal(publish(client, changes))
+      expect(error).toMatchObject({ code: 'PERMISSION_DENIED', details: { role, schema: 'waybill' } })
+      expect(error.message).toContain(`role "${role}" lacks ${lacks}: its owner may run GRANT `)
+      await db.client.query(grantIn(error))
+      await publish(client, changes).catch(() => undefined)
+    }
+    expect(await publish(client, { revision: 10 })).toMatchObject({ written: true })
+  })
+
+  test('of a function is named as well', async () => {
+    const functions = ['outbox_bucket(text, text)', 'outbox_publish_intents(jsonb)']
+    for (const name of functions)
+      await db.client.query(`REVOKE EXECUTE ON FUNCTION waybill.${name} FROM PUBLIC`)
+    const error = await refusal(publish(client, { revision: 20 }))
+    expect(error.message).toContain('lacks EXECUTE on the function "waybill"."outbox_publish_intents"')
+    await db.client.query(grantIn(error))
+    const next = await refusal(publish(client, { revision: 21 }))
+    expect(next.message).toContain('lacks EXECUTE on the function "waybill"."outbox_bucket"')
+    await db.client.query(grantIn(next))
+    await publish(client, { revision: 22 })
+    for (const name of functions) await db.client.query(`GRANT EXECUTE ON FUNCTION waybill.${name} TO PUBLIC`)
+  })
+
+  test('leaves out nobody who used SET ROLE', async () => {
+    const poor = await createRole('poor')
+    await db.client.query(`SET ROLE ${poor}`)
+    const error = await refusal(publish(db.client))
+    await db.client.query('RESET ROLE')
+    expect(error.message).toContain('(or to the role that SET ROLE chose)')
+  })
+
+  test('for the relay and for migrate is named the same way', async () => {
+    const stranger = await createRole('stranger')
+    const connection = createConnection({ databaseUrl: urlFor(stranger), schema: 'waybill' })
+    const reading = await refusal(connection.query('SELECT FROM waybill.outbox_events'))
+    expect(reading.message).toMatch(
+      new RegExp(
+        `^role "${stranger}" lacks USAGE on the schema "waybill": its owner may run GRANT USAGE ON SCHEMA`,
+      ),
+    )
+    await db.client.query(grantIn(reading))
+    const next = await refusal(connection.query('SELECT FROM waybill.outbox_events'))
+    expect(next.message).toContain(
+      `GRANT SELECT, UPDATE, DELETE ON "waybill"."outbox_events" TO "${stranger}"`,
+    )
+    await db.client.query(grantIn(next))
+    await connection.query('SELECT FROM waybill.outbox_events')
+    const deleting = await refusal(connection.query('DROP TABLE waybill.outbox_events'))
+    expect(deleting).toMatchObject({
+      code: 'PERMISSION_DENIED',
+      message: expect.stringContaining('(must be owner of table outbox_events): docs/guides/roles.md lists'),
+    })
+    await connection.close()
+
+    const creating = await refusal(migrate({ databaseUrl: urlFor(stranger), schema: 'mine' }))
+    expect(creating.message).toContain(
+      `lacks CREATE on the database "${db.name}": its owner may run GRANT CREATE`,
+    )
+    await db.client.query(grantIn(creating))
+    expect(await migrate({ databaseUrl: urlFor(stranger), schema: 'mine' })).toMatchObject({ applied: true })
+  })
+})
+
+test('an owner needs CREATE on the database, and migrates up and down', async () => {
+  const owner = await createRole('owner')
+  for (const grant of grantsFor('owner')) await db.client.query(grant)
+  const options = { databaseUrl: urlFor(owner), schema: 'owned' }
+  expect(await migrate(options)).toMatchObject({ applied: true })
+  expect(await migrate({ ...options, wakeup: 'poll' })).toMatchObject({ applied: true })
+  expect(await migrate({ ...options, to: 0 })).toMatchObject({ applied: true })
+})
+
+test('a relay publishes, marks, buries, retries, discards and prunes', async () => {
+  await db.query('TRUNCATE "waybill".outbox_events, "waybill".publication_heads')
+  await publish(db.client, { aggregate: ['order', 'a'], revision: 1 })
+  await publish(db.client, { aggregate: ['order', 'b'], type: 'refused' })
+  const databaseUrl = urlFor(roleName('relay'))
+  const publisher: Publisher = {
+    name: 'test',
+    capabilities: { ordering: 'per-call', deduplication: false },
+    publish: (messages) =>
+      Promise.resolve(
+        messages.map(({ eventType }) =>
+          eventType === 'refused'
+            ? { status: 'reject', error: rejectedBy('no', 'refused for good') }
+            : { status: 'published' },
+        ),
+      ),
+    close: () => Promise.resolve(),
+  }
+  const drain = () => createRelay({ databaseUrl, destinations: { test: publisher } }).drain()
+  expect(await drain()).toMatchObject({ published: 1, dead: 1 })
+
+  const connection = createConnection({ databaseUrl, schema: 'waybill' })
+  expect(await retryDeadLetters(connection, 'waybill', { all: true })).toMatchObject({ changed: 1 })
+  expect(await drain()).toMatchObject({ dead: 1 })
+  expect(await discardDeadLetters(connection, 'waybill', { all: true, reason: 'test' })).toMatchObject({
+    changed: 1,
+  })
+  const task = {
+    db: connection,
+    schema: 'waybill',
+    name: 'prune',
+    owner: randomUUID(),
+    leaseMs: 1000,
+  } as const
+  expect(await claimTask(task, 0)).toBe(true)
+  expect(await takeSample(connection, 'waybill')).toMatchObject({ counts: { pending: 0, dead: 0 } })
+  expect(await prune(connection, 'waybill', { processedDays: 0 })).toMatchObject({ deleted: 1 })
+  await connection.close()
+})
+
+test('a consumer keeps its inbox, effects and projections, and cannot read the outbox', async () => {
+  const consumer = await connectAs('consumer')
+  await consumer.query(`INSERT INTO waybill.processed_events (consumer, event_id, result) VALUES ('c', 'e', 'applied')
+    ON CONFLICT (consumer, event_id) DO UPDATE SET attempts = processed_events.attempts + 1 RETURNING attempts`)
+  await consumer.query(`INSERT INTO waybill.projection_revisions (projection, aggregate_type, aggregate_id, revision, event_id)
+    VALUES ('p', 'a', '1', 1, 'e') ON CONFLICT (projection, aggregate_type, aggregate_id)
+    DO UPDATE SET revision = excluded.revision WHERE projection_revisions.revision < excluded.revision`)
+  await consumer.query(`INSERT INTO waybill.consumer_effects (consumer, effect_key, event_id) VALUES ('c', 'k', 'e')
+    ON CONFLICT (consumer, effect_key) DO NOTHING`)
+  await consumer.query('DELETE FROM waybill.processed_events')
+  await expect(consumer.query('SELECT FROM waybill.outbox_events')).rejects.toMatchObject({ code: '42501' })
+})
+
+test('a viewer reads every table and view, and changes none', async () => {
+  const viewer = await connectAs('viewer')
+  const tables = await db.rows(
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = 'waybill'::regnamespace AND relkind IN ('r', 'v')`,
+  )
+  expect(tables.length).toBeGreaterThan(10)
+  for (const { name } of tables) {
+    await viewer.query(`SELECT FROM waybill.${name}`)
+    await expect(viewer.query(`DELETE FROM waybill.${name}`)).rejects.toMatchObject({ code: '42501' })
+  }
+})
