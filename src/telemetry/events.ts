@@ -101,8 +101,8 @@ export function createTelemetry(): Telemetry {
     },
     on(name, listener) {
       const listeners = named.get(name) ?? new Set()
-      named.set(name, listeners.add(listener as (event: never) => void))
-      return () => listeners.delete(listener as (event: never) => void)
+      named.set(name, listeners.add(listener))
+      return () => listeners.delete(listener)
     },
     onAny(listener) {
       any.add(listener)

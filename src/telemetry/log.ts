@@ -49,6 +49,6 @@ function write(
   event: TelemetryEvents[TelemetryEventName],
 ): void {
   const line = logLines[name] as LogLine<TelemetryEventName>
-  const level = typeof line.level === 'function' ? line.level(event as never) : line.level
+  const level = typeof line.level === 'function' ? line.level(event) : line.level
   if (logger.isLevelEnabled(level)) logger[level](logFields(name, event), line.message)
 }
