@@ -1,17 +1,54 @@
+import { setMaxListeners } from 'node:events'
+
 export interface Abortion {
-  /** Resolves, with undefined, when the first of the signals aborts. */
+  readonly aborted: boolean
+  /** Resolves, with undefined, at the abort: to race against. */
   readonly promise: Promise<undefined>
+  /** Runs at the abort, or at once when it has come; the answer takes it back. */
+  onAbort(run: () => void): () => void
   /** Lets go of the signals: they may live longer than a call. */
   release(): void
 }
 
-/** The abort of any of these signals as a promise, to race against. Call `release` when the race is over. */
+/**
+ * The abort of any of these signals, with one listener on each, however many messages a call holds: Node warns
+ * of a leak from the eleventh listener on.
+ */
 export function whenAborted(...signals: readonly AbortSignal[]): Abortion {
-  let abort!: () => void
-  const promise = new Promise<undefined>((resolve) => (abort = () => resolve(undefined)))
+  const runs = new Set<() => void>()
+  let aborted = false
+  let resolve!: () => void
+  const promise = new Promise<undefined>((done) => (resolve = () => done(undefined)))
+
+  function abort(): void {
+    if (aborted) return
+    aborted = true
+    resolve()
+    for (const run of runs) run()
+    runs.clear()
+  }
+
   for (const signal of signals) {
     if (signal.aborted) abort()
-    signal.addEventListener('abort', abort, { once: true })
+    else signal.addEventListener('abort', abort, { once: true })
   }
-  return { promise, release: () => signals.forEach((signal) => signal.removeEventListener('abort', abort)) }
+  return {
+    get aborted() {
+      return aborted
+    },
+    promise,
+    onAbort(run) {
+      if (aborted) run()
+      else runs.add(run)
+      return () => runs.delete(run)
+    },
+    release: () => signals.forEach((signal) => signal.removeEventListener('abort', abort)),
+  }
+}
+
+/** A controller whose signal any number of calls may listen to at once. */
+export function createSharedAbort(): AbortController {
+  const controller = new AbortController()
+  setMaxListeners(0, controller.signal)
+  return controller
 }

@@ -8,7 +8,7 @@ import {
   publishFailed,
   publishTimeout,
 } from '../publishing/publisher.ts'
-import { whenAborted } from './abort.ts'
+import { type Abortion, createSharedAbort, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { createLanes } from './lanes.ts'
 
@@ -45,17 +45,13 @@ export const broker: Broker<typeof handlerOptions> = { options: handlerOptions, 
 function createPublisher(name: string, settings: OptionsOf<typeof handlerOptions>): Publisher {
   const { handle, concurrency } = settings
   const lanes = createLanes(concurrency)
-  const closing = new AbortController()
+  const closing = createSharedAbort()
 
-  async function deliver(
-    message: Message,
-    call: AbortController,
-    aborted: Promise<undefined>,
-  ): Promise<PublishResult> {
-    const leave = await lanes.enter(call.signal)
+  async function deliver(message: Message, call: Abortion, signal: AbortSignal): Promise<PublishResult> {
+    const leave = await lanes.enter(call)
     if (leave === null) return { status: 'retry', error: gaveUp(name, 'began'), afterMs: 0 }
     try {
-      const result = await Promise.race([callHandler(handle, message, call.signal), aborted])
+      const result = await Promise.race([callHandler(handle, message, signal), call.promise])
       return result ?? { status: 'retry', error: gaveUp(name, 'was done') }
     } finally {
       // Also when the handler hangs: its event is tried again, and must not take all lanes in the end.
@@ -68,13 +64,13 @@ function createPublisher(name: string, settings: OptionsOf<typeof handlerOptions
     capabilities: { ordering: 'per-call', deduplication: false, maxBatchSize: concurrency },
     async publish(messages, { signal }) {
       if (closing.signal.aborted) throw brokerUnavailable(`${name} is closed`)
-      const call = new AbortController()
-      const aborted = whenAborted(signal, closing.signal)
-      void aborted.promise.then(() => call.abort())
+      const call = whenAborted(signal, closing.signal)
+      const forHandlers = createSharedAbort()
+      call.onAbort(() => forHandlers.abort())
       try {
-        return await Promise.all(messages.map((message) => deliver(message, call, aborted.promise)))
+        return await Promise.all(messages.map((message) => deliver(message, call, forHandlers.signal)))
       } finally {
-        aborted.release()
+        call.release()
       }
     },
     async close() {

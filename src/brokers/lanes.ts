@@ -1,7 +1,9 @@
+import type { Abortion } from './abort.ts'
+
 /** Lets a bounded number of tasks run at once; the rest waits in order. */
 export interface Lanes {
-  /** Resolves with a function that frees the lane, or with null when `signal` aborts first. */
-  enter(signal: AbortSignal): Promise<(() => void) | null>
+  /** Resolves with a function that frees the lane, or with null when `call` is aborted first. */
+  enter(call: Abortion): Promise<(() => void) | null>
 }
 
 export function createLanes(limit: number): Lanes {
@@ -27,23 +29,22 @@ export function createLanes(limit: number): Lanes {
   }
 
   return {
-    enter(signal) {
-      if (signal.aborted) return Promise.resolve(null)
+    enter(call) {
+      if (call.aborted) return Promise.resolve(null)
       if (free > 0) {
         free--
         return Promise.resolve(once())
       }
       return new Promise((resolve) => {
-        const admit = () => {
-          signal.removeEventListener('abort', giveUp)
-          resolve(once())
-        }
-        const giveUp = () => {
+        const stay = call.onAbort(() => {
           waiting.delete(admit)
           resolve(null)
+        })
+        const admit = () => {
+          stay()
+          resolve(once())
         }
         waiting.add(admit)
-        signal.addEventListener('abort', giveUp, { once: true })
       })
     },
   }

@@ -9,7 +9,7 @@ import {
   brokerUnavailable,
   publishTimeout,
 } from '../publishing/publisher.ts'
-import { whenAborted } from './abort.ts'
+import { createSharedAbort, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 
 export const stdoutOptions = object({
@@ -39,7 +39,7 @@ export const broker: Broker<typeof stdoutOptions> = { options: stdoutOptions, cr
 function createPublisher(name: string, settings: OptionsOf<typeof stdoutOptions>): Publisher {
   const { stream = process.stdout, cloudEventsSource } = settings
   const encoder = createEncoder({ binding: 'plain', cloudEventsSource })
-  const closing = new AbortController()
+  const closing = createSharedAbort()
   let failure: Error | undefined
   // Without a listener a reader that goes away (EPIPE) would end the process.
   const onError = (error: Error) => (failure = error)

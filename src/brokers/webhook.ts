@@ -10,6 +10,7 @@ import {
   publishTimeout,
   undeliverable,
 } from '../publishing/publisher.ts'
+import { type Abortion, createSharedAbort, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { type Exchange, startExchange } from './http/exchange.ts'
 import { type Outcome, createJudge } from './http/judge.ts'
@@ -47,8 +48,7 @@ function createPublisher(name: string, settings: WebhookSettings): Publisher {
   })
   const pools = createPools({ connections, connectTimeoutMs: timeoutMs, ca })
   const lanes = createLanes(connections)
-  const underWay = new Set<Exchange>()
-  let closed = false
+  const closing = createSharedAbort()
 
   function start(message: Message, target: Target): Exchange {
     if (maxMessageBytes !== undefined && Buffer.byteLength(message.body) > maxMessageBytes) {
@@ -67,28 +67,21 @@ function createPublisher(name: string, settings: WebhookSettings): Publisher {
     return startExchange(pool, { path, headers: flat, body }, timeoutMs)
   }
 
-  async function deliver(message: Message, signal: AbortSignal, call: Set<Exchange>): Promise<Outcome> {
-    const leave = await lanes.enter(signal)
-    if (leave === null || closed) {
-      leave?.()
-      return { result: notSent(closed ? `${name} was closed` : 'the call ended'), connected: true }
-    }
+  async function deliver(message: Message, call: Abortion): Promise<Outcome> {
+    const leave = await lanes.enter(call)
+    if (leave === null) return { result: notSent, connected: true }
     let target = configured
-    let exchange: Exchange | undefined
+    let forget: (() => void) | undefined
     try {
       if (message.url !== null) target = computedTarget(message.url, configured)
-      exchange = start(message, target)
-      call.add(exchange)
-      underWay.add(exchange)
-      return { result: judge.answer(await exchange.answer, target), connected: true }
+      const { answer, cancel } = start(message, target)
+      forget = call.onAbort(() => cancel('the call was given up'))
+      return { result: judge.answer(await answer, target), connected: true }
     } catch (error) {
       return judge.failure(error, target)
     } finally {
+      forget?.()
       leave()
-      if (exchange !== undefined) {
-        call.delete(exchange)
-        underWay.delete(exchange)
-      }
     }
   }
 
@@ -103,40 +96,31 @@ function createPublisher(name: string, settings: WebhookSettings): Publisher {
     },
     observe: (observer) => encoder.observe(observer),
     async publish(messages, { signal }) {
-      if (closed) throw brokerUnavailable(`${name} is closed`)
-      const call = new Set<Exchange>()
-      const abort = () => cancelAll(call, 'the call was given up')
-      signal.addEventListener('abort', abort, { once: true })
+      if (closing.signal.aborted) throw brokerUnavailable(`${name} is closed`)
+      const call = whenAborted(signal, closing.signal)
       try {
-        const outcomes = await Promise.all(messages.map((message) => deliver(message, signal, call)))
+        const outcomes = await Promise.all(messages.map((message) => deliver(message, call)))
         const [first] = outcomes
         if (first?.result.status === 'retry' && outcomes.every(({ connected }) => !connected)) {
           throw first.result.error
         }
         return outcomes.map(({ result }) => result)
       } finally {
-        signal.removeEventListener('abort', abort)
+        call.release()
       }
     },
     checkHealth: ({ signal }) => checkReachable(configured.url, signal),
     async close() {
-      closed = true
-      cancelAll(underWay, `${name} was closed`)
+      closing.abort()
       await pools.destroy()
     },
   }
 }
 
-function cancelAll(exchanges: ReadonlySet<Exchange>, why: string): void {
-  exchanges.forEach((exchange) => exchange.cancel(why))
-}
-
-function notSent(why: string): PublishResult {
-  return {
-    status: 'retry',
-    error: publishTimeout(`not sent: ${why} before a connection was free`),
-    afterMs: 0,
-  }
+const notSent: PublishResult = {
+  status: 'retry',
+  error: publishTimeout('not sent: the call ended before a connection was free'),
+  afterMs: 0,
 }
 
 function checkReachable(url: URL, signal: AbortSignal): Promise<void> {

@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest'
+import { loadDependency } from '../../src/brokers/dependency.ts'
+import { brokerTypes, createBrokerPublisher, loadBrokerSpecs } from '../../src/brokers/registry.ts'
+
+describe('the registry of brokers', () => {
+  it('describes the options of every type', async () => {
+    const specs = await loadBrokerSpecs()
+    expect(Object.keys(specs)).toEqual([...brokerTypes])
+    for (const { shape } of Object.values(specs)) {
+      if (shape.kind !== 'object') throw new Error('expected an object')
+      for (const [name, { text }] of Object.entries(shape.fields)) expect(text, name).not.toBe('')
+    }
+  })
+
+  it('makes a publisher under the name of the destination', async () => {
+    const publisher = await createBrokerPublisher('orders-hook', 'webhook', { url: 'http://127.0.0.1:9/' })
+    expect(publisher.name).toBe('orders-hook')
+    await publisher.close()
+  })
+
+  it('refuses an unknown type with the nearest known one', async () => {
+    await expect(createBrokerPublisher('bus', 'rabitmq', {})).rejects.toMatchObject({
+      code: 'CONFIGURATION_INVALID',
+      message:
+        'expected destinations.bus.type to be one of handler, rabbitmq, stdout, webhook, got "rabitmq", did you mean "rabbitmq"?',
+    })
+    await expect(createBrokerPublisher('bus', '__proto__', {})).rejects.toThrow(/destinations\.bus\.type/)
+  })
+
+  it('refuses wrong options under the path of the destination', async () => {
+    await expect(
+      createBrokerPublisher('hook', 'webhook', { url: 'ftp://x', connection: 3 }),
+    ).rejects.toMatchObject({
+      code: 'CONFIGURATION_INVALID',
+      details: {
+        problems: [
+          expect.stringContaining('destinations.hook.connection'),
+          expect.stringContaining('destinations.hook.url'),
+        ],
+      },
+    })
+  })
+
+  it.each([
+    ['webhook', { url: 'http//user:hunter2@127.0.0.1/path' }],
+    ['webhook', { url: 'http://user:hunter2@[::1/path' }],
+    ['webhook', { url: 'http://127.0.0.1/', secret: 'whsec_hunter2!' }],
+    ['webhook', { url: 'http://127.0.0.1/', headers: { authorization: 'hunter2\n' } }],
+    ['rabbitmq', { url: 'amqp://user:hunter2@127.0.0.1:x' }],
+  ])('never shows a secret of %s options: %j', async (type, options) => {
+    const error: Error = await createBrokerPublisher('d', type, options).then(
+      () => expect.unreachable(),
+      (e) => e,
+    )
+    expect(error).toMatchObject({ code: 'CONFIGURATION_INVALID' })
+    expect(error.message).not.toContain('hunter2')
+  })
+})
+
+describe('a library that is not installed', () => {
+  it('is named, with the command that installs it', async () => {
+    const name = 'a-package-that-is-not-installed'
+    await expect(loadDependency('rabbitmq', 'rabbitmq-client', () => import(name))).rejects.toMatchObject({
+      code: 'DEPENDENCY_MISSING',
+      message:
+        'rabbitmq needs the package rabbitmq-client, which is not installed: run "npm install rabbitmq-client"',
+    })
+  })
+
+  it('is not confused with one that fails', async () => {
+    await expect(loadDependency('x', 'y', () => Promise.reject(new Error('broken')))).rejects.toThrow(
+      'broken',
+    )
+  })
+})
