@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { CommanderError } from 'commander'
-import { WaybillError, describeError } from '../errors.ts'
+import { WaybillError, cleanText, describeError } from '../errors.ts'
 import { pairAggregate } from './aggregate-option.ts'
 import { createContext } from './context.ts'
 import { exitCodeOf, exitCodes } from './exit-code.ts'
@@ -45,7 +45,8 @@ export async function run(argv: readonly string[]): Promise<void> {
 export function errorText(error: unknown, { json, debug }: { json: boolean; debug: boolean }): string {
   const { code, details }: { code: string; details: Readonly<Record<string, unknown>> } =
     error instanceof WaybillError ? error : { code: 'UNEXPECTED', details: {} }
-  const message = describeError(error)
+  // One of ours says all in its message; anything else is told with its causes.
+  const message = error instanceof WaybillError ? cleanText(error.message, 10_000) : describeError(error)
   if (json) return `${JSON.stringify({ error: { code, message, details } })}\n`
   const lines = [`waybill: ${message}`]
   const { file } = details

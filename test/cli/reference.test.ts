@@ -18,11 +18,11 @@ function optionsOf(command: Command): string {
     return [`\`${argument.required ? `<${name}>` : `[${name}]`}\``, '', argument.description]
   })
   const options = command.options.map(({ flags, description, mandatory, defaultValue, long, argChoices }) => {
-    const shown: unknown = long === '--no-color' ? undefined : defaultValue
+    const shown = long === '--no-color' ? undefined : (defaultValue as string | undefined)
     const choices = argChoices === undefined ? '' : `: ${argChoices.join(' or ')}`
     return [
       `\`${flags}\`${choices}`,
-      mandatory ? 'required' : shown === undefined ? '' : `\`${String(shown)}\``,
+      mandatory ? 'required' : shown === undefined ? '' : `\`${shown}\``,
       description,
     ]
   })

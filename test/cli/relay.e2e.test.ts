@@ -31,12 +31,13 @@ async function startReceiver(port = 0) {
   const server = createServer((request, response) => {
     let body = ''
     request.setEncoding('utf8').on('data', (chunk: string) => (body += chunk))
-    request.on('end', async () => {
-      const status = await receiver.answer()
-      if (status < 300) deliveries.push({ id: String(request.headers['webhook-id']), body })
-      response.writeHead(status).end()
-      for (const wake of waiting) wake()
-      waiting.clear()
+    request.on('end', () => {
+      void receiver.answer().then((status) => {
+        if (status < 300) deliveries.push({ id: String(request.headers['webhook-id']), body })
+        response.writeHead(status).end()
+        for (const wake of waiting) wake()
+        waiting.clear()
+      })
     })
   })
   server.listen(port, '127.0.0.1')
