@@ -18,6 +18,8 @@ export interface PlannedRead extends BucketRequest {
 export interface ReadPlan {
   readonly requests: readonly PlannedRead[]
   readonly skip: readonly AggregateRequest[]
+  /** False when there was not room enough to ask every bucket. */
+  readonly complete: boolean
 }
 
 export interface ResumeRequest extends AggregateRequest {
@@ -29,6 +31,8 @@ export interface ResumeRequest extends AggregateRequest {
 const maxSkipped = 50
 const skipAfterPassed = 32
 const maxResumedAtOnce = 200
+/** New rows to ask of a bucket that gave nothing: with 64 buckets every one of them in each read. */
+const leastAppetite = 8
 /** Characters of payload in memory at which nothing more is read. */
 const maxBytes = 48 * 1024 * 1024
 
@@ -86,7 +90,7 @@ export class Backlog {
     const owned: OwnedBucket = {
       ...taken,
       floor: 0n,
-      appetite: 32,
+      appetite: leastAppetite,
       generation: ++generations,
       opened: false,
       aggregates: new Map(),
@@ -139,7 +143,7 @@ export class Backlog {
       }
     }
     this.#turn = owned.length === 0 ? 0 : (this.#turn + requests.length) % owned.length
-    return { requests, skip }
+    return { requests, skip, complete: requests.length === owned.length }
   }
 
   /** Aggregates that go on from the table. One whose head failed is asked for its head only. */
@@ -186,8 +190,8 @@ export class Backlog {
       if (floor > bucket.floor) bucket.floor = floor
       const rows = seen?.rows ?? 0
       bucket.appetite = full
-        ? Math.min(this.#options.capacity, bucket.appetite * 2)
-        : Math.max(8, Math.min(bucket.appetite, rows * 2))
+        ? Math.min(this.#options.capacity / 2, bucket.appetite * 2)
+        : Math.max(leastAppetite, Math.min(bucket.appetite, rows * 2))
       if (rows === 0 && bucket.loaded === 0) bucket.suspects = 0
     }
     return added

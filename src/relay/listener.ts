@@ -78,6 +78,7 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
   async function untilCheck(client: Session['client']): Promise<void> {
     const ended = new AbortController()
     const abort = () => ended.abort()
+    if (stopping.signal.aborted) return
     client.once('end', abort)
     stopping.signal.addEventListener('abort', abort, { once: true })
     await pause(checkEveryMs, ended.signal)

@@ -64,7 +64,7 @@ export function createReader(options: ReaderOptions): Reader {
     }
   }
 
-  /** One look for work. Answers how many events came, or undefined when there was no room for any. */
+  /** One look for work. Answers how many events came, or undefined when the next look is due at once. */
   async function look(): Promise<number | undefined> {
     if (toOpen.size > 0) await openBuckets()
     const now = performance.now()
@@ -79,7 +79,7 @@ export function createReader(options: ReaderOptions): Reader {
         return undefined
       }
     }
-    const { requests, skip } = backlog.plan(backlog.room)
+    const { requests, skip, complete } = backlog.plan(backlog.room)
     if (requests.length > 0) {
       if (now - writersAt > writersEveryMs) {
         decided = (await source.readWriters()).decided
@@ -91,9 +91,10 @@ export function createReader(options: ReaderOptions): Reader {
       backlog.cancelRead()
       options.onRead()
     }
-    quiet = found === 0
     dispatcher.pump()
-    return found
+    quiet = found === 0 && complete
+    // The buckets that were not asked come next.
+    return found === 0 && !complete ? undefined : found
   }
 
   async function openBuckets(): Promise<void> {

@@ -368,7 +368,11 @@ export function createRelay(options: RelayOptions): Relay {
         telemetry.on('event.dead', () => report.dead++),
       ]
       await relay.start()
-      while (!drained()) await pause(20, stopping.signal)
+      while (!drained()) {
+        // Asleep it would find out only at its next look that nothing is left.
+        if (!reader.quiet) wakeup.nudge()
+        await pause(10, stopping.signal)
+      }
       report.stuck = dispatcher.waiting
       await relay.stop()
       for (const stop of off) stop()

@@ -1,0 +1,499 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { createConnection } from '../../src/database/connection.ts'
+import { discardDeadLetters, retryDeadLetters } from '../../src/operations/dead-letters.ts'
+import {
+  type Message,
+  type PublishResult,
+  brokerUnavailable,
+  publishFailed,
+  publishTimeout,
+  rejectedBy,
+} from '../../src/publishing/publisher.ts'
+import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { atEndOfFile } from '../support/cleanups.ts'
+import { insertEvents, numbers, readEvents, testRelay, upTo } from './harness.ts'
+import { recordingPublisher } from './recording-publisher.ts'
+
+let database: TestDatabase
+beforeEach(async () => {
+  database = await createTestDatabase()
+})
+
+const published: PublishResult = { status: 'published' }
+const n = (message: Message) => (JSON.parse(message.body) as { n: number }).n
+
+describe('an outage of the destination', () => {
+  test('costs no attempt, is told once, and everything arrives in order when it is over', async () => {
+    await insertEvents(
+      database,
+      upTo(20).flatMap((i) => upTo(10).map((a) => ({ aggregate: `a-${a}`, payload: { n: i } }))),
+    )
+    let away = true
+    let probes = 0
+    const publisher = recordingPublisher({
+      onCall(messages) {
+        if (!away) return
+        probes++
+        // Only what was under way when it began goes out in numbers.
+        if (probes > 4) expect(messages).toHaveLength(1)
+        throw brokerUnavailable('refused')
+      },
+    })
+    const relay = testRelay(database, { destinations: { bus: publisher }, probeMaxMs: 50 })
+    await relay.start()
+    await publisher.untilCalled(25)
+    expect(publisher.delivered).toHaveLength(0)
+    away = false
+    await publisher.untilDelivered(200)
+    for (const a of upTo(10)) expect(numbers(publisher.bodies(`a-${a}`))).toEqual(upTo(20))
+    await relay.stop()
+    const rows = await readEvents(database)
+    expect(rows.every((row) => row.published && row.attempts === 0)).toBe(true)
+    expect(relay.events('destination.down')).toHaveLength(1)
+    expect(relay.events('destination.up')).toHaveLength(1)
+    expect(relay.events('event.failed')).toHaveLength(0)
+  })
+
+  test('of one destination lets the others flow, also with more events than memory holds', async () => {
+    await insertEvents(
+      database,
+      upTo(3000).map((i) => ({ aggregateType: 'down', aggregate: `d-${i}`, payload: { n: i } })),
+    )
+    await insertEvents(
+      database,
+      upTo(50).map((i) => ({ aggregateType: 'up', aggregate: `u-${i % 5}`, payload: { n: i } })),
+    )
+    let away = true
+    const down = recordingPublisher({
+      onCall() {
+        if (away) throw brokerUnavailable('refused')
+      },
+    })
+    const up = recordingPublisher()
+    const relay = testRelay(database, {
+      destinations: { down, up },
+      routes: [{ aggregateType: 'down', to: 'down' }, { to: 'up' }],
+      batchSize: 10,
+    })
+    await relay.start()
+    await up.untilDelivered(50)
+    expect(down.delivered).toHaveLength(0)
+    away = false
+    await down.untilDelivered(3000)
+    await relay.stop()
+    expect(new Set(down.delivered.map(({ message }) => message.eventId)).size).toBe(3000)
+    expect((await readEvents(database)).every((row) => row.published && row.attempts === 0)).toBe(true)
+  })
+
+  test('holds back the next event of an aggregate though that one goes elsewhere', async () => {
+    await insertEvents(database, [
+      { type: 'to.down', payload: { n: 1 } },
+      { type: 'to.up', payload: { n: 2 } },
+      { aggregate: 'other', type: 'to.up', payload: { n: 3 } },
+    ])
+    let away = true
+    const order: number[] = []
+    const keep = (message: Message) => {
+      order.push(n(message))
+      return published
+    }
+    const down = recordingPublisher({
+      onCall() {
+        if (away) throw brokerUnavailable('refused')
+      },
+      behave: keep,
+    })
+    const up = recordingPublisher({ behave: keep })
+    const relay = testRelay(database, {
+      destinations: { down, up },
+      routes: [{ eventType: 'to.down', to: 'down' }, { to: 'up' }],
+    })
+    await relay.start()
+    await up.untilDelivered(1)
+    await down.untilCalled(5)
+    expect(order).toEqual([3])
+    away = false
+    await up.untilDelivered(2)
+    expect(order).toEqual([3, 1, 2])
+    await relay.stop()
+  })
+
+  test('is not posed by one event that resets the receiver: probes go to others, then it counts', async () => {
+    await insertEvents(database, [
+      { aggregate: 'poison', payload: { n: 0 } },
+      ...upTo(30).map((i) => ({ aggregate: `a-${i}`, payload: { n: i } })),
+    ])
+    const publisher = recordingPublisher({
+      behave: (message) =>
+        message.aggregateId === 'poison' ? { status: 'retry', error: publishTimeout('reset') } : published,
+    })
+    const relay = testRelay(database, { destinations: { bus: publisher }, maxAttempts: 3 })
+    await relay.start()
+    const feed = setInterval(
+      () => void insertEvents(database, [{ aggregate: 'fresh', payload: { n: 0 } }]),
+      10,
+    )
+    const dead = await relay.until('event.dead')
+    clearInterval(feed)
+    expect(dead).toMatchObject({ aggregateId: 'poison', error: 'reset' })
+    await publisher.untilDelivered(30)
+    await relay.stop()
+    const rows = await readEvents(database)
+    expect(rows.filter((row) => row.dead).map((row) => [row.aggregate_id, row.attempts])).toEqual([
+      ['poison', 3],
+    ])
+  })
+
+  test('is seen in five equal refusals in a row: none of the five is a dead letter in the end', async () => {
+    await insertEvents(
+      database,
+      upTo(12).map((i) => ({ aggregate: `a-${i}`, payload: { n: i } })),
+    )
+    let wrong = true
+    const publisher = recordingPublisher({
+      behave: () =>
+        wrong ? { status: 'reject', error: rejectedBy('HTTP 404', 'answered 404 Not Found') } : published,
+    })
+    const relay = testRelay(database, { destinations: { hook: publisher }, workers: 1, batchSize: 1 })
+    await relay.start()
+    await relay.until('event.restored')
+    expect(relay.events('event.restored')).toMatchObject([{ destination: 'hook', count: 4 }])
+    expect(relay.events('destination.down')).toHaveLength(1)
+    expect((await readEvents(database)).filter((row) => row.dead)).toEqual([])
+    wrong = false
+    await publisher.untilDelivered(12)
+    await relay.stop()
+    expect((await readEvents(database)).every((row) => row.published && !row.dead)).toBe(true)
+  })
+
+  test('honours what the destination asks for, and counts nothing for it', async () => {
+    await insertEvents(database, [{ payload: { n: 1 } }])
+    let first = true
+    const publisher = recordingPublisher({
+      behave() {
+        if (!first) return published
+        first = false
+        return { status: 'retry', error: brokerUnavailable('answered 429', { afterMs: 400 }), afterMs: 400 }
+      },
+    })
+    const relay = testRelay(database, { destinations: { hook: publisher }, probeMaxMs: 10 })
+    await relay.start()
+    await publisher.untilCalled(1)
+    const at = performance.now()
+    await publisher.untilDelivered(1)
+    expect(performance.now() - at).toBeGreaterThan(390)
+    await relay.stop()
+    expect(await readEvents(database)).toMatchObject([{ published: true, attempts: 0 }])
+  })
+})
+
+describe('an event that fails', () => {
+  test('is counted while others get through, holds back its own aggregate only, and ends as a dead letter', async () => {
+    await insertEvents(database, [
+      { aggregate: 'bad', payload: { n: 1 } },
+      { aggregate: 'bad', payload: { n: 2 } },
+      ...upTo(200).map((i) => ({ aggregate: `a-${i % 20}`, payload: { n: i } })),
+    ])
+    let goodBeforeDead = 0
+    const publisher = recordingPublisher({
+      behave(message) {
+        if (message.aggregateId === 'bad' && n(message) === 1)
+          return { status: 'retry', error: publishFailed('answered 500') }
+        if (message.aggregateId !== 'bad') goodBeforeDead++
+        return published
+      },
+    })
+    const relay = testRelay(database, {
+      destinations: { bus: publisher },
+      maxAttempts: 4,
+      batchSize: 20,
+      workers: 1,
+    })
+    await relay.start()
+    await relay.until('event.failed', ({ counted }) => counted)
+    // Evidence needs others: they come one after the other.
+    const feed = setInterval(
+      () => void insertEvents(database, [{ aggregate: 'fresh', payload: { n: 0 } }]),
+      10,
+    )
+    await relay.until('event.dead')
+    clearInterval(feed)
+    await relay.until('batch.finished', () => publisher.bodies('bad').length === 1)
+    expect(numbers(publisher.bodies('bad'))).toEqual([2])
+    expect(goodBeforeDead).toBeGreaterThanOrEqual(200)
+    await relay.stop()
+    const [bad] = await readEvents(database)
+    expect(bad).toMatchObject({
+      dead: true,
+      published: false,
+      attempts: 4,
+      last_error: 'answered 500',
+      holds: false,
+    })
+    expect(relay.events('event.failed').map(({ attempt }) => attempt)).toEqual(
+      expect.arrayContaining([1, 2, 3]),
+    )
+  })
+
+  test('is not counted without evidence, until an explicit answer has gone on for the grace time', async () => {
+    await insertEvents(database, [{ payload: { n: 1 } }])
+    const publisher = recordingPublisher({
+      behave: () => ({ status: 'retry', error: publishFailed('nack') }),
+    })
+    const relay = testRelay(database, {
+      destinations: { bus: publisher },
+      maxAttempts: 2,
+      outageGraceMs: 300,
+      retryMaxMs: 20,
+    })
+    await relay.start()
+    await relay.until('event.dead')
+    const counted = relay.events('event.failed').map((event) => event.counted)
+    expect(counted.slice(0, 3)).toEqual([false, false, false])
+    expect(counted.filter(Boolean)).toHaveLength(1)
+    await relay.stop()
+    expect(await readEvents(database)).toMatchObject([{ dead: true, attempts: 2 }])
+  })
+
+  test('keeps its aggregate in order through retries, in a batch too', async () => {
+    await insertEvents(
+      database,
+      upTo(50).flatMap((i) => ['x', 'y'].map((aggregate) => ({ aggregate, payload: { n: i } }))),
+    )
+    for (const ordering of ['batch', 'per-call'] as const) {
+      const failed = new Set<string>()
+      await database.query(
+        'UPDATE "waybill".outbox_events SET processed_at = NULL, attempts = 0, retry_after = NULL',
+      )
+      const publisher = recordingPublisher({
+        ordering,
+        behave(message) {
+          if (n(message) % 7 !== 0 || failed.has(message.eventId)) return published
+          failed.add(message.eventId)
+          return { status: 'retry', error: publishFailed('once') }
+        },
+      })
+      const relay = testRelay(database, { destinations: { bus: publisher }, batchSize: 10 })
+      await relay.start()
+      await publisher.untilDelivered(100)
+      expect(failed.size).toBe(14)
+      for (const aggregate of ['x', 'y']) expect(numbers(publisher.bodies(aggregate))).toEqual(upTo(50))
+      await relay.stop()
+    }
+  })
+
+  test('waits out its pause also with a new relay', async () => {
+    await insertEvents(database, [
+      { payload: { n: 1 } },
+      { payload: { n: 2 } },
+      { aggregate: 'other', payload: { n: 3 } },
+    ])
+    await database.query(`UPDATE "waybill".outbox_events SET retry_after = clock_timestamp() + interval '700 ms', attempts = 1,
+      last_attempt_at = now() WHERE payload->>'n' = '1'`)
+    const publisher = recordingPublisher()
+    const relay = testRelay(database, { destinations: { bus: publisher } })
+    const at = performance.now()
+    await relay.start()
+    await publisher.untilDelivered(1)
+    expect(numbers(publisher.delivered.map(({ message }) => message.body))).toEqual([3])
+    await publisher.untilDelivered(3)
+    expect(performance.now() - at).toBeGreaterThan(600)
+    expect(numbers(publisher.bodies('a-1'))).toEqual([1, 2])
+    await relay.stop()
+  })
+
+  test.for([
+    ['undefined', undefined],
+    ['a text with U+0000', 'a\u0000b'],
+    ['five megabytes', 'x'.repeat(5_000_000)],
+    ['a circular cause', circular()],
+    ['a lone surrogate', '\ud800'],
+    ['an object whose message throws', throwing()],
+  ] as const)('is stored whatever the publisher throws: %s', async ([, thrown]) => {
+    await insertEvents(database, [{ aggregate: 'bad' }, { aggregate: 'good' }])
+    const publisher = recordingPublisher({
+      onCall(messages) {
+        // eslint-disable-next-line no-throw-literal -- that is what is tested
+        if (messages.some((message) => message.aggregateId === 'bad')) throw thrown
+      },
+    })
+    const relay = testRelay(database, { destinations: { bus: publisher }, maxAttempts: 1, outageGraceMs: 0 })
+    await relay.start()
+    await relay.until('event.dead')
+    await publisher.untilDelivered(1)
+    await relay.stop()
+    const [bad, good] = await readEvents(database)
+    expect(bad).toMatchObject({ dead: true })
+    expect(bad!.last_error!.length).toBeGreaterThan(0)
+    expect(bad!.last_error!.length).toBeLessThanOrEqual(2000)
+    expect(good).toMatchObject({ published: true })
+  })
+
+  test('an exception makes all of the batch go again, then one by one', async () => {
+    await insertEvents(
+      database,
+      upTo(10).map((i) => ({ aggregate: `a-${i}`, payload: { n: i } })),
+    )
+    const publisher = recordingPublisher({
+      onCall(messages) {
+        if (messages.some((message) => n(message) === 5)) throw new TypeError('cannot read')
+      },
+    })
+    const relay = testRelay(database, {
+      destinations: { bus: publisher },
+      workers: 1,
+      maxAttempts: 1,
+      outageGraceMs: 0,
+    })
+    await relay.start()
+    await publisher.untilDelivered(9)
+    await relay.until('event.dead')
+    await relay.stop()
+    expect(publisher.calls.slice(0, 3).map((call) => call.length)).toEqual([10, 10, 1])
+    expect((await readEvents(database)).filter((row) => row.dead)).toHaveLength(1)
+  })
+
+  test('a publisher that never answers is given up after the limit, and what comes back too late changes nothing', async () => {
+    await insertEvents(database, [{ payload: { n: 1 } }])
+    let answerLate: (() => void) | undefined
+    const publisher = recordingPublisher({
+      behave: () =>
+        answerLate === undefined
+          ? new Promise<PublishResult>(
+              (resolve) => (answerLate = () => resolve({ status: 'reject', error: new Error('late') })),
+            )
+          : published,
+    })
+    const relay = testRelay(database, { destinations: { bus: publisher }, publishTimeoutMs: 50 })
+    await relay.start()
+    await publisher.untilDelivered(1)
+    answerLate!()
+    await relay.stop()
+    expect(await readEvents(database)).toMatchObject([{ published: true, attempts: 0 }])
+  })
+
+  test.for([
+    ['too few results', []],
+    ['no array', 'done'],
+    ['a result without status', [{}]],
+  ] as const)('an answer that breaks the contract is no confirmation: %s', async ([, answer]) => {
+    await insertEvents(database, [{ payload: { n: 1 } }])
+    const publisher = { ...recordingPublisher(), publish: () => Promise.resolve(answer as never) }
+    const relay = testRelay(database, { destinations: { bus: publisher }, maxAttempts: 1, outageGraceMs: 0 })
+    await relay.start()
+    await relay.until('event.dead')
+    await relay.stop()
+    const [row] = await readEvents(database)
+    expect(row).toMatchObject({ published: false, dead: true })
+    expect(row!.last_error).toContain('one result for each')
+  })
+})
+
+describe('an event that can never be delivered', () => {
+  test.for([
+    ['headers that are a list', `headers = '[]'`, 'header'],
+    ['headers that are nested', `headers = '{"a": {"b": 1}}'`, 'header'],
+    ['headers that are numbers', `headers = '{"a": 1}'`, 'header'],
+    ['an event type without a route', `event_type = 'unknown.type'`, 'no route'],
+    ['an empty topic', `event_type = 'empty.topic'`, 'topic'],
+    ['a route that throws', `event_type = 'route.throws'`, 'broken route'],
+    ['a payload that is too large', `payload = to_jsonb(repeat('x', 2000))`, 'at most 1000'],
+  ] as const)('is a dead letter at once, alone, with the reason: %s', async ([, change, reason]) => {
+    await insertEvents(database, [
+      { aggregate: 'bad', payload: { n: 1 } },
+      { aggregate: 'bad', payload: { n: 2 } },
+      { aggregate: 'good', payload: { n: 3 } },
+    ])
+    await database.query(`UPDATE "waybill".outbox_events SET ${change} WHERE payload->>'n' = '1'`)
+    const publisher = recordingPublisher({ maxMessageBytes: 1000 })
+    const relay = testRelay(database, {
+      destinations: { bus: publisher },
+      routes: ({ eventType }) => {
+        if (eventType === 'route.throws') throw new Error('broken route')
+        if (eventType === 'empty.topic') return { to: 'bus', topic: '' }
+        return eventType === 'unknown.type' ? null : { to: 'bus' }
+      },
+    })
+    expect(await relay.drain()).toMatchObject({ published: 2, dead: 1 })
+    const [bad, next, good] = await readEvents(database)
+    expect(bad).toMatchObject({ dead: true, attempts: 0 })
+    expect(bad!.last_error).toContain(reason)
+    expect(next).toMatchObject({ published: true })
+    expect(good).toMatchObject({ published: true })
+  })
+})
+
+describe('afterDeadLetter: hold', () => {
+  async function withHeldAggregate() {
+    await insertEvents(database, [
+      { aggregate: 'bad', payload: { n: 1 } },
+      { aggregate: 'bad', payload: { n: 2 } },
+      { aggregate: 'bad', payload: { n: 3 } },
+      { aggregate: 'good', payload: { n: 4 } },
+    ])
+    let refuse = true
+    const publisher = recordingPublisher({
+      behave: (message) =>
+        refuse && message.aggregateId === 'bad' && n(message) === 1
+          ? { status: 'reject', error: rejectedBy('HTTP 422', 'answered 422') }
+          : published,
+    })
+    const db = createConnection({ databaseUrl: database.url, schema: database.schema })
+    atEndOfFile(() => db.close())
+    return { publisher, db, allow: () => (refuse = false) }
+  }
+
+  test('keeps the aggregate back, also through a new relay, until a retry releases it in order', async () => {
+    const { publisher, db, allow } = await withHeldAggregate()
+    const first = testRelay(database, { destinations: { bus: publisher }, afterDeadLetter: 'hold' })
+    await first.start()
+    await first.until('event.dead')
+    await publisher.untilDelivered(1)
+    await first.stop()
+    expect(publisher.bodies('bad')).toEqual([])
+    const second = testRelay(database, {
+      destinations: { bus: publisher },
+      afterDeadLetter: 'hold',
+      leaseMs: 1000,
+    })
+    await second.start()
+    await insertEvents(database, [{ aggregate: 'good', payload: { n: 5 } }])
+    await publisher.untilDelivered(2)
+    expect(publisher.bodies('bad')).toEqual([])
+    allow()
+    const report = await retryDeadLetters(db, database.schema, { all: true, allowOlder: true })
+    expect(report).toMatchObject({ changed: 1 })
+    await publisher.untilDelivered(5)
+    expect(numbers(publisher.bodies('bad'))).toEqual([1, 2, 3])
+    await second.stop()
+  })
+
+  test('is released by discarding, and the discarded event never goes out', async () => {
+    const { publisher, db } = await withHeldAggregate()
+    const relay = testRelay(database, {
+      destinations: { bus: publisher },
+      afterDeadLetter: 'hold',
+      leaseMs: 1000,
+    })
+    await relay.start()
+    await relay.until('event.dead')
+    await discardDeadLetters(db, database.schema, { all: true, reason: 'an empty order' })
+    await publisher.untilDelivered(3)
+    expect(numbers(publisher.bodies('bad'))).toEqual([2, 3])
+    await relay.stop()
+  })
+})
+
+function circular(): Error {
+  const error = new Error('round and round')
+  error.cause = new Error('inner', { cause: error })
+  return error
+}
+
+function throwing(): Error {
+  return Object.defineProperty(new Error(), 'message', {
+    get() {
+      throw new Error('no message for you')
+    },
+  })
+}
