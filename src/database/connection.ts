@@ -74,6 +74,7 @@ export function createConnection(options: ConnectionOptions): Connection {
   const where = describeUrl(databaseUrl)
   let current: Promise<Session> | undefined
   let closed = false
+  let turn: Promise<void> = Promise.resolve()
 
   async function connect(): Promise<Session> {
     const client = new pg.Client({
@@ -90,8 +91,15 @@ export function createConnection(options: ConnectionOptions): Connection {
       try {
         await client.connect()
         // A transaction pooler answers the start-up itself, with a process id of its own.
-        const { rows } = await bounded(client, client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid'), connectTimeoutMs)
-        const made = { client, pooled: rows[0]?.pid !== (client as unknown as { processID: number }).processID }
+        const { rows } = await bounded(
+          client,
+          client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid'),
+          connectTimeoutMs,
+        )
+        const made = {
+          client,
+          pooled: rows[0]?.pid !== (client as unknown as { processID: number }).processID,
+        }
         await options.onConnect?.(made)
         return made
       } catch (error) {
@@ -106,7 +114,10 @@ export function createConnection(options: ConnectionOptions): Connection {
   function drop(session: Promise<Session> | undefined): void {
     if (session === undefined || current !== session) return
     current = undefined
-    session.then(({ client }) => destroy(client), () => undefined)
+    session.then(
+      ({ client }) => destroy(client),
+      () => undefined,
+    )
   }
 
   async function session(): Promise<Session> {
@@ -120,7 +131,28 @@ export function createConnection(options: ConnectionOptions): Connection {
     }
   }
 
-  async function query<Row>(text: string, values: readonly unknown[] = [], how: QueryOptions = {}): Promise<QueryResult<Row>> {
+  async function query<Row>(
+    text: string,
+    values: readonly unknown[] = [],
+    how: QueryOptions = {},
+  ): Promise<QueryResult<Row>> {
+    // One statement at a time: a session takes no second one before the first is answered.
+    const before = turn
+    let leave!: () => void
+    turn = new Promise((resolve) => (leave = resolve))
+    await before
+    try {
+      return await queryNow(text, values, how)
+    } finally {
+      leave()
+    }
+  }
+
+  async function queryNow<Row>(
+    text: string,
+    values: readonly unknown[],
+    how: QueryOptions,
+  ): Promise<QueryResult<Row>> {
     const mine = await session()
     const attempt = current
     try {
