@@ -39,6 +39,8 @@ export interface PublisherBench {
   start?(): Promise<void>
   /** A publisher whose exchange, topic or queue does not exist. */
   misaddressed?(): Publisher | Promise<Publisher>
+  /** How long a message may take to arrive, or a publisher to get through again, in milliseconds. Default: 20 000. */
+  readonly patienceMs?: number
   tearDown(): Promise<void>
 }
 

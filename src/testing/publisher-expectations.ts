@@ -82,7 +82,7 @@ export async function expectUnavailable(publisher: Publisher): Promise<void> {
 /** The same publisher gets through again, at the latest after a few calls. */
 export async function expectWorksAgain(bench: PublisherBench, publisher: Publisher): Promise<void> {
   const message = testMessage()
-  await until('the publisher gets through again', async () => {
+  await until(bench, 'the publisher gets through again', async () => {
     const [result] = await settled(publish(publisher, [message]))
     return result?.status === 'published'
   })
@@ -96,15 +96,15 @@ export async function expectArrived(bench: PublisherBench, messages: readonly Me
 /** The arrivals of one message, at least one. */
 export async function arrivals(bench: PublisherBench, messageId: string): Promise<ReceivedMessage[]> {
   let found: ReceivedMessage[] = []
-  await until(`message ${messageId} arrives`, async () => {
+  await until(bench, `message ${messageId} arrives`, async () => {
     found = (await bench.received()).filter((received) => received.messageId === messageId)
     return found.length > 0
   })
   return found
 }
 
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 20_000
+async function until(bench: PublisherBench, what: string, holds: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + (bench.patienceMs ?? 20_000)
   while (!(await holds())) {
     if (performance.now() > deadline) throw new assert.AssertionError({ message: `waited in vain: ${what}` })
     await new Promise((resolve) => setTimeout(resolve, 20))

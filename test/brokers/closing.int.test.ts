@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import { consumeQueue } from '../support/amqp-consumer.ts'
+import { startNode } from '../support/processes.ts'
+import { startRabbitmq } from '../support/rabbitmq.ts'
+import { startReceiver } from '../support/receiver.ts'
+import { requireService } from '../support/services.ts'
+
+async function expectExit(type: string, options: object, topic = 'outbox.event.contract') {
+  const run = startNode('test/brokers/fixtures/publish-and-close.ts', [type, JSON.stringify(options), topic])
+  await run.line(/^closed after published$/)
+  const closed = performance.now()
+  expect(await run.exit).toEqual({ code: 0, signal: null })
+  // A timer or a socket that was left would keep the process for seconds.
+  expect(performance.now() - closed).toBeLessThan(1500)
+  return run
+}
+
+describe('a closed publisher leaves nothing behind that keeps the process alive', () => {
+  it('webhook', async () => {
+    const receiver = await startReceiver()
+    await expectExit('webhook', { url: receiver.origin })
+    expect(receiver.requests).toHaveLength(1)
+  })
+
+  it('rabbitmq', async (context) => {
+    requireService(context, 'rabbitmq')
+    const server = await startRabbitmq()
+    const queue = await consumeQueue(server.url, 'closing')
+    await expectExit('rabbitmq', { url: server.url }, 'closing')
+    expect(await queue.waitFor(1)).toHaveLength(1)
+  })
+
+  it('stdout', async () => {
+    const { stdout } = await expectExit('stdout', {})
+    expect(JSON.parse(stdout)).toMatchObject({ topic: 'outbox.event.contract' })
+  })
+})
