@@ -185,7 +185,11 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     active--
     const kept = new Set(ours)
     outcomes.putBack(group.filter((entry) => !kept.has(entry)))
-    if (ours.length > 0) await call(destination, ours)
+    if (ours.length > 0) {
+      await call(destination, ours)
+      // Their deaths on record go with their settlement: the next group may be the one that kills.
+      await settler.idle()
+    }
     suspecting = false
     afterCall()
   }
