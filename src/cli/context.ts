@@ -41,6 +41,8 @@ export function createContext(
   const flag = (name: string, value: string | undefined) =>
     value === undefined ? undefined : { name, value }
 
+  const told = new Set<string>()
+
   async function load(needs: Needs, flags: Flags = {}): Promise<LoadedConfiguration> {
     const { loadConfiguration } = await import('../configuration/load.ts')
     const { loadBrokerSpecs } = await import('../brokers/registry.ts')
@@ -56,7 +58,10 @@ export function createContext(
         ...flags,
       },
     })
-    for (const warning of loaded.warnings) output.note(`waybill: warning: ${warning}`)
+    for (const warning of loaded.warnings) {
+      if (!told.has(warning)) output.note(`waybill: warning: ${warning}`)
+      told.add(warning)
+    }
     return loaded
   }
 

@@ -37,8 +37,8 @@ export interface Output {
   /** A hint or warning on stderr; nothing with `--json`. */
   note(line: string): void
   paint(color: Color, text: string): string
-  /** A progress bar on stderr, only on a terminal. `total` null: not known. */
-  progress(label: string, total: number | null): Promise<Progress>
+  /** A progress bar on stderr, only on a terminal; `total` is asked for only there. Null: not known. */
+  progress(label: string, total: () => Promise<number | null>): Promise<Progress>
   /** Resolves when everything is written. */
   flush(): Promise<void>
 }
@@ -107,7 +107,7 @@ export function createOutput(
     },
     async progress(label, total) {
       if (json || stderr.isTTY !== true || environment['TERM'] === 'dumb') return noProgress
-      return createBar(label, total, stderr)
+      return createBar(label, await total(), stderr)
     },
     flush: () =>
       new Promise((resolve) => {

@@ -83,7 +83,7 @@ describe('with --json', () => {
     output.table([1], [{ title: 'n', text: String }])
     output.note('a hint')
     output.data({ n: 1 })
-    const progress = await output.progress('working', 10)
+    const progress = await output.progress('working', async () => 10)
     progress.update(5)
     progress.stop()
     await output.flush()
@@ -102,7 +102,7 @@ describe('with --json', () => {
 describe('progress', () => {
   test('is a bar on the error stream of a terminal, and is cleared at the end', async () => {
     const { stdout, stderr, output } = setUp()
-    const progress = await output.progress('retried', 10)
+    const progress = await output.progress('retried', async () => 10)
     progress.update(5)
     progress.stop()
     progress.stop()
@@ -116,7 +116,7 @@ describe('progress', () => {
     'is absent with %j',
     async (options) => {
       const { stderr, output } = setUp(options)
-      const progress = await output.progress('retried', 10)
+      const progress = await output.progress('retried', async () => 10)
       progress.update(5)
       progress.stop()
       expect(stderr.text).toBe('')

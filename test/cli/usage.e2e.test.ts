@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { createCli, temporaryFolder } from './cli.ts'
@@ -171,6 +173,19 @@ describe('a database that does not answer is exit code 3', () => {
       expect(performance.now() - started).toBeLessThan(5_000)
     },
   )
+
+  test('also one that takes the connection and says nothing', async () => {
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    try {
+      const { port } = silent.address() as AddressInfo
+      const { code, stderr } = await createCli(await folder, `postgres://127.0.0.1:${port}/app`)(['status'])
+      expect(code).toBe(3)
+      expect(stderr).toMatch(/^waybill: cannot use PostgreSQL at 127\.0\.0\.1:\d+\/app: .*\n$/)
+    } finally {
+      silent.close()
+    }
+  })
 
   test('with --json as JSON, with --debug and a stack trace', async () => {
     const cli = createCli(await folder, 'postgres://127.0.0.1:1/app')

@@ -65,6 +65,10 @@ describe('what is resolved', () => {
     expect(Object.keys(resolveOptions(whole, { token: undefined }))).toEqual(['relay', 'schema'])
   })
 
+  test('takes no value from the prototype of what was written', () => {
+    expect(resolveOptions(object({ toString: string().optional() }), {})).toEqual({})
+  })
+
   test('is frozen at every depth', () => {
     const spec = object({ a: list(object({ b: record(integer({ min: 0, max: 9 })) })) })
     const resolved = resolveOptions(spec, { a: [{ b: { x: 1 } }] })

@@ -42,7 +42,7 @@ type Run = (
 function act({ output, withDatabase }: CommandContext, target: DeadLetterTarget, verb: string, run: Run) {
   return withDatabase(async (db, { schema }) => {
     const stop = interruption()
-    const progress = await output.progress(verb, target.ids?.length ?? null)
+    const progress = await output.progress(verb, () => countTargets(db, schema, target))
     try {
       const report = await run(db, schema, {
         signal: stop.signal,
@@ -57,6 +57,18 @@ function act({ output, withDatabase }: CommandContext, target: DeadLetterTarget,
       stop.release()
     }
   })
+}
+
+/** How many there are to do, for the bar; a filter would have to be run to know. */
+async function countTargets(
+  db: Connection,
+  schema: string,
+  target: DeadLetterTarget,
+): Promise<number | null> {
+  if (target.ids !== undefined) return target.ids.length
+  if (target.filter !== undefined) return null
+  const { takeSample } = await import('../../operations/sample.ts')
+  return (await takeSample(db, schema)).counts.dead
 }
 
 /** What somebody else did meanwhile is no failure; everything else that was asked for and not done is. */

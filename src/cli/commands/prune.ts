@@ -10,7 +10,7 @@ export function pruneCommand({ dryRun = false }: { dryRun?: boolean }): Action {
     withDatabase(async (db, { schema, retention }) => {
       const { prune } = await import('../../operations/prune.ts')
       const stop = interruption()
-      const progress = await output.progress(dryRun ? 'counted' : 'removed', null)
+      const progress = await output.progress(dryRun ? 'counted' : 'removed', async () => null)
       try {
         const report = await prune(db, schema, {
           ...retentionOptions(retention),
