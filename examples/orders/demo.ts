@@ -49,4 +49,4 @@ try {
   exitCode = stop.signal.aborted ? 130 : 1
 }
 if (process.stdin.isTTY) process.stdin.setRawMode(false)
-process.exit(exitCode)
+process.stdout.write('', () => process.exit(exitCode))

@@ -13,7 +13,7 @@ export function createProgress({ stream = process.stdout, everyMs = 5000 } = {})
   let live = ''
   let shownAt = -Infinity
   const erase = () => stream.isTTY && stream.write('\r\u001b[K')
-  const draw = () => stream.isTTY && stream.write(live.slice(0, stream.columns - 1))
+  const draw = () => stream.isTTY && stream.write(live.slice(0, (stream.columns || 80) - 1))
 
   return {
     print(line) {
