@@ -200,6 +200,7 @@ describeWith('rabbitmq', 'RabbitMQ', () => {
         },
         { status: 'published' },
       ])
+      expect(await publishOne(publisher, lost)).toMatchObject({ status: 'retry' })
       await admin.queueBind({ exchange: 'sparse', queue: 'waybill.all', routingKey: 'unbound.*' })
       expect(await publishOne(publisher, lost)).toMatchObject({ status: 'published' })
 
@@ -380,6 +381,7 @@ describeWith('rabbitmq', 'RabbitMQ', () => {
       })
       proxy.blackhole(false)
       expect(await publishOne(publisher)).toMatchObject({ status: 'published' })
+      expect(proxy.accepted).toBe(2)
     })
 
     it('is shared by calls, and one that ends without an answer does not fail the others', async () => {
@@ -448,9 +450,11 @@ describeWith('rabbitmq', 'RabbitMQ', () => {
       const proxy = await createProxy(server.port)
       proxy.blackhole()
       const publisher = await rabbitmq({ url: server.url.replace(`:${server.port}`, `:${proxy.port}`) })
+      const started = performance.now()
       const call = failure(publishOne(publisher))
       await publisher.close()
       expect(await call).toMatchObject({ code: 'BROKER_UNAVAILABLE' })
+      expect(performance.now() - started).toBeLessThan(2000)
     })
   })
 })
