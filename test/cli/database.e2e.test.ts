@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-import { projectFolder, startProcess } from '../support/processes.ts'
+import { projectFolder, startCli, startProcess } from '../support/processes.ts'
 import { createCli, temporaryFolder } from './cli.ts'
 
 const cwd = await temporaryFolder()
@@ -305,6 +305,31 @@ describe('dead', () => {
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'retried 2,000 dead letters\n', stderr: '' })
     expect((await waybill(['dead', 'retry', '--all'])).stdout).toBe('retried 0 dead letters\n')
   })
+})
+
+test('dead retry that is interrupted ends behind its chunk with exact counts, and goes on when run again', async () => {
+  const database = await createTestDatabase()
+  await database.query(
+    `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload, attempts, last_error, dead_at)
+     SELECT 'order', 'o-' || n, 'order.created', '{}', 8, 'HTTP 400', now() FROM generate_series(1, 1500) AS n`,
+  )
+  // Holds an event of the second chunk, so that the run is known to be in the middle of it.
+  const holder = await database.connect()
+  await holder.query('BEGIN')
+  await holder.query('SELECT FROM waybill.outbox_events WHERE aggregate_id = 'o-700' FOR UPDATE')
+  const run = startCli(['dead', 'retry', '--all', '--json'], {
+    cwd,
+    env: { WAYBILL_DATABASE_URL: database.url },
+  })
+  const waits = `SELECT count(*)::int AS n FROM pg_stat_activity
+                 WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%outbox_events%'`
+  await expect.poll(async () => (await database.rows(waits))[0]!['n'], { timeout: 20_000 }).toBe(1)
+  run.signal('SIGINT')
+  await holder.query('ROLLBACK')
+  expect(await run.exit).toEqual({ code: 1, signal: null })
+  expect(JSON.parse(run.stdout)).toMatchObject({ matched: 1000, changed: 1000, complete: false })
+  const rest = await createCli(cwd, database)(['dead', 'retry', '--all', '--json'])
+  expect(rest.json()).toMatchObject({ matched: 500, changed: 500, complete: true })
 })
 
 describe('prune and status', () => {
