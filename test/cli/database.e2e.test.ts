@@ -316,7 +316,7 @@ test('dead retry that is interrupted ends behind its chunk with exact counts, an
   // Holds an event of the second chunk, so that the run is known to be in the middle of it.
   const holder = await database.connect()
   await holder.query('BEGIN')
-  await holder.query('SELECT FROM waybill.outbox_events WHERE aggregate_id = 'o-700' FOR UPDATE')
+  await holder.query(`SELECT FROM waybill.outbox_events WHERE aggregate_id = 'o-700' FOR UPDATE`)
   const run = startCli(['dead', 'retry', '--all', '--json'], {
     cwd,
     env: { WAYBILL_DATABASE_URL: database.url },
