@@ -1,5 +1,15 @@
 import { type Aggregate, type Entry, type OwnedBucket, type Prepared, aggregateKey } from './aggregate.ts'
-import type { AggregateKey, AggregateRequest, BucketRequest, ReadEvent, SourceEvent } from './source.ts'
+import {
+  type PlannedRead,
+  type ReadPlan,
+  type ResumeRequest,
+  type Returned,
+  leastAppetite,
+  moveFloor,
+  planReads,
+  resumeRequest,
+} from './read-plan.ts'
+import type { AggregateKey, ReadEvent, SourceEvent } from './source.ts'
 
 export interface BacklogOptions {
   /** Most events in memory. */
@@ -11,28 +21,7 @@ export interface BacklogOptions {
   onReady: (aggregate: Aggregate) => void
 }
 
-export interface PlannedRead extends BucketRequest {
-  readonly generation: number
-}
-
-export interface ReadPlan {
-  readonly requests: readonly PlannedRead[]
-  readonly skip: readonly AggregateRequest[]
-  /** False when there was not room enough to ask every bucket. */
-  readonly complete: boolean
-}
-
-export interface ResumeRequest extends AggregateRequest {
-  readonly aggregate: Aggregate
-  readonly limit: number
-}
-
-/** Aggregates of which a read should leave out the rows: enough to matter, few enough to compare with each row. */
-const maxSkipped = 50
-const skipAfterPassed = 32
 const maxResumedAtOnce = 200
-/** New rows to ask of a bucket that gave nothing: with 64 buckets every one of them in each read. */
-const leastAppetite = 8
 /** Characters of payload in memory at which nothing more is read. */
 const maxBytes = 48 * 1024 * 1024
 
@@ -60,11 +49,6 @@ export class Backlog {
     this.#options = options
   }
 
-  /** Events in memory. */
-  get size(): number {
-    return this.#known.size
-  }
-
   /** How many more events may come into memory. */
   get room(): number {
     if (this.#bytes >= maxBytes) return 0
@@ -74,11 +58,6 @@ export class Backlog {
   /** With less room than this a read costs more than it brings. */
   get worthReading(): number {
     return Math.ceil(this.#options.capacity / 4)
-  }
-
-  /** Aggregates that wait for a moment. */
-  get sleeping(): number {
-    return this.#sleeping.size
   }
 
   /** Aggregates that wait for their destination to come back. */
@@ -121,29 +100,10 @@ export class Backlog {
 
   /** What to read next for at most `room` new events. */
   plan(room: number): ReadPlan {
-    const requests: PlannedRead[] = []
-    const skip: AggregateRequest[] = []
     const owned = [...this.buckets.values()].filter((bucket) => bucket.opened && !bucket.draining)
-    let left = room
-    for (let i = 0; i < owned.length && left > 0; i++) {
-      const bucket = owned[(this.#turn + i) % owned.length]!
-      const fresh = Math.min(bucket.appetite, left)
-      left -= fresh
-      // What is loaded already may come again, as far as it lies above the floor.
-      requests.push({
-        bucket: bucket.bucket,
-        generation: bucket.generation,
-        floor: bucket.floor,
-        limit: fresh + bucket.loaded,
-      })
-      for (const aggregate of bucket.aggregates.values()) {
-        if (skip.length === maxSkipped) break
-        if (aggregate.stashedFrom !== null && aggregate.passed >= skipAfterPassed)
-          skip.push(toRequest(aggregate))
-      }
-    }
-    this.#turn = owned.length === 0 ? 0 : (this.#turn + requests.length) % owned.length
-    return { requests, skip, complete: requests.length === owned.length }
+    const plan = planReads(owned, this.#turn, room)
+    this.#turn += plan.requests.length
+    return plan
   }
 
   /** Aggregates that go on from the table. One whose head failed is asked for its head only. */
@@ -152,7 +112,7 @@ export class Backlog {
     for (const aggregate of this.#resumable) {
       if (resume.length === maxResumedAtOnce) break
       const limit = aggregate.failing === null ? this.#options.perAggregate : 1
-      resume.push({ aggregate, limit, ...toRequest(aggregate) })
+      resume.push(resumeRequest(aggregate, limit))
     }
     return resume
   }
@@ -168,7 +128,7 @@ export class Backlog {
 
   /** Takes in what was read. `decided` must be from before the read. Answers how many events were new. */
   add(requests: readonly PlannedRead[], events: readonly ReadEvent[], decided: bigint, now: number): number {
-    const returned = new Map<number, { rows: number; last: bigint; cut: boolean }>()
+    const returned = new Map<number, Returned>()
     let added = 0
     for (const event of events) {
       const seen = returned.get(event.bucket) ?? { rows: 0, last: 0n, cut: false }
@@ -183,16 +143,7 @@ export class Backlog {
       const bucket = this.buckets.get(request.bucket)
       // It may have been set back to its start while the read was under way.
       if (bucket === undefined || bucket.generation !== request.generation) continue
-      const seen = returned.get(request.bucket)
-      const full = seen !== undefined && (seen.cut || seen.rows >= request.limit)
-      const reached = full ? seen.last : decided
-      const floor = reached < decided ? reached : decided
-      if (floor > bucket.floor) bucket.floor = floor
-      const rows = seen?.rows ?? 0
-      bucket.appetite = full
-        ? Math.min(this.#options.capacity / 2, bucket.appetite * 2)
-        : Math.max(leastAppetite, Math.min(bucket.appetite, rows * 2))
-      if (rows === 0 && bucket.loaded === 0) bucket.suspects = 0
+      moveFloor(bucket, request, returned.get(request.bucket), decided, this.#options.capacity)
     }
     return added
   }
@@ -433,15 +384,6 @@ export class Backlog {
 
   #stash(aggregate: Aggregate, from: bigint): void {
     if (aggregate.stashedFrom === null || from < aggregate.stashedFrom) aggregate.stashedFrom = from
-  }
-}
-
-function toRequest(aggregate: Aggregate): AggregateRequest {
-  return {
-    bucket: aggregate.bucket.bucket,
-    aggregateType: aggregate.type,
-    aggregateId: aggregate.id,
-    from: aggregate.stashedFrom ?? 0n,
   }
 }
 

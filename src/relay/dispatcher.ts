@@ -1,4 +1,5 @@
 import type { Telemetry } from '../telemetry/events.ts'
+import { startRelaySpan } from '../telemetry/traces.ts'
 import type { Aggregate, Entry } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
 import type { Destination } from './destination.ts'
@@ -6,7 +7,7 @@ import { deadAfterCrashes, suspectGroupSize } from './failure.ts'
 import type { Fifo } from './fifo.ts'
 import type { RelayTuning } from './options.ts'
 import type { Outcomes } from './outcomes.ts'
-import { callPublisher } from './publish-call.ts'
+import { callPublisher, errorOf } from './publish-call.ts'
 import { type Settler, errorText } from './settler.ts'
 
 export interface DispatcherOptions {
@@ -207,10 +208,12 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       if (outcome.destination === null) throw new Error('an event without a destination cannot be sent')
       return outcome.message
     })
+    const span = startRelaySpan({ destination: destination.name, messages })
     const outcome = await callPublisher(destination.publisher, messages, {
       timeoutMs: tuning.publishTimeoutMs,
       signal: abortion.signal,
     })
+    span.end(errorOf(outcome))
     destination.active--
     active--
     outcomes.conclude(destination, batch, outcome, startedAt)

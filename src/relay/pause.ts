@@ -52,3 +52,15 @@ export function createSignal(): Signal {
     },
   }
 }
+
+/** True when the work ended within the time, without an error. */
+export async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const timeout = new AbortController()
+  const ended = work.then(
+    () => true,
+    () => false,
+  )
+  const result = await Promise.race([ended, pause(ms, timeout.signal).then(() => false)])
+  timeout.abort()
+  return result
+}

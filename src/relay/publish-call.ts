@@ -68,6 +68,14 @@ function isResult(value: unknown): value is PublishResult {
   return status === 'published' || status === 'retry' || status === 'reject'
 }
 
+/** The first error of a call, or undefined when everything was published. */
+export function errorOf(outcome: CallOutcome): unknown {
+  if ('unavailable' in outcome) return outcome.unavailable
+  if ('threw' in outcome) return outcome.threw ?? new Error('thrown: undefined')
+  for (const result of outcome.results) if (result.status !== 'published') return result.error
+  return undefined
+}
+
 /** What a destination asked for with `Retry-After`, in milliseconds; undefined when it did not. */
 export function requestedPauseMs(error: unknown): number | undefined {
   const afterMs = (error as { details?: { afterMs?: unknown } } | undefined)?.details?.afterMs

@@ -1,27 +1,28 @@
 import { randomUUID } from 'node:crypto'
 import { type Connection, createConnection } from '../database/connection.ts'
 import { checkSchemaName } from '../database/identifiers.ts'
-import { WaybillError, describeError } from '../errors.ts'
-import { createMessage, routableEvent } from '../publishing/message.ts'
-import { type Publisher, undeliverable } from '../publishing/publisher.ts'
+import { WaybillError } from '../errors.ts'
+import type { Publisher } from '../publishing/publisher.ts'
 import { type Route, type RouteRule, createRouter } from '../publishing/routing.ts'
 import { resolveOptions } from '../options.ts'
 import { checkSchemaVersion } from '../schema/migrator.ts'
+import { packageVersion } from '../version.ts'
 import { type Telemetry, createTelemetry } from '../telemetry/events.ts'
-import type { Prepared } from './aggregate.ts'
+import { loadTraces } from '../telemetry/traces.ts'
 import { Backlog } from './backlog.ts'
 import { type Destination, type DestinationInput, createDestination } from './destination.ts'
+import { describeRelay } from './describe.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { type Health, createHealth } from './health.ts'
 import { createLeases } from './leases.ts'
 import { createListener } from './listener.ts'
 import { type RelayTuning, relaySpec } from './options.ts'
 import { createOutcomes } from './outcomes.ts'
-import { createSignal, pause, retryPauseMs } from './pause.ts'
+import { createSignal, pause, retryPauseMs, within } from './pause.ts'
 import { createPollingSource } from './polling-source.ts'
+import { createPreparation } from './preparation.ts'
 import { createReader } from './reader.ts'
 import { createSettler } from './settler.ts'
-import type { SourceEvent } from './source.ts'
 import { createStatements } from './statements.ts'
 import { createWakeup } from './wakeup.ts'
 
@@ -70,7 +71,6 @@ export interface Relay {
   health(): Health
 }
 
-const version = '0.1.0'
 const leaseErrorPauseMaxMs = 2_000
 /** Failed probes after which `drain` takes a destination for away. */
 const drainProbes = 3
@@ -121,31 +121,8 @@ export function createRelay(options: RelayOptions): Relay {
       'expected destinations to name at least one publisher, got none',
     )
   }
-  const route = createRouter(routes, [...destinations.keys()])
+  const prepare = createPreparation(destinations, createRouter(routes, [...destinations.keys()]))
   const health = createHealth({ telemetry, leaseMs: tuning.leaseMs, dueWork: () => dispatcher.waiting })
-
-  function prepare(event: SourceEvent): Prepared {
-    try {
-      const routable = routableEvent(event)
-      const target = route(routable)
-      if (target === null) {
-        throw undeliverable(
-          `no route matches event type ${JSON.stringify(event.eventType)} of aggregate type ${JSON.stringify(event.aggregateType)}, add one and retry the dead letter`,
-        )
-      }
-      const destination = destinations.get(target.to)
-      if (destination === undefined)
-        throw undeliverable(`the route names the unknown destination ${JSON.stringify(target.to)}`)
-      const message = createMessage(event, target, destination.format, routable)
-      const bytes = event.body.length
-      const { maxMessageBytes } = destination.publisher.capabilities
-      if (maxMessageBytes !== undefined && bytes * 3 > maxMessageBytes)
-        checkSize(event.body, maxMessageBytes, target.to)
-      return { destination: target.to, message, bytes }
-    } catch (error) {
-      return { destination: null, error: error instanceof Error ? error : new Error(describeError(error)) }
-    }
-  }
 
   const backlog: Backlog = new Backlog({
     capacity: Math.max(1000, tuning.batchSize * tuning.workers * 4),
@@ -195,10 +172,10 @@ export function createRelay(options: RelayOptions): Relay {
     backlog,
     telemetry,
     relayId: id,
-    version,
+    version: packageVersion(),
     leaseMs: tuning.leaseMs,
     suspectWindow: tuning.batchSize * tuning.workers * destinations.size,
-    info: () => describeSelf(),
+    info: () => describeRelay(tuning.wakeup === 'poll' ? undefined : listener, destinations),
     wasRead() {
       const was = read
       read = false
@@ -296,29 +273,8 @@ export function createRelay(options: RelayOptions): Relay {
     }
   }
 
-  function describeSelf(): Record<string, unknown> {
-    const mode =
-      tuning.wakeup === 'poll' || listener === undefined
-        ? 'poll'
-        : listener.state === 'pooled'
-          ? 'pooled'
-          : 'notify'
-    return {
-      wakeup: mode,
-      destinations: Object.fromEntries(
-        [...destinations].map(([name, { circuit, lastSuccessStartedAt }]) => [
-          name,
-          {
-            state: circuit.open ? 'down' : lastSuccessStartedAt > 0 ? 'up' : 'unknown',
-            since: new Date(Date.now() - (performance.now() - circuit.since)).toISOString(),
-            error: circuit.error === null ? null : describeError(circuit.error, 300),
-          },
-        ]),
-      ),
-    }
-  }
-
   async function begin(): Promise<void> {
+    await loadTraces()
     await checkSchema(leaseConnection, schema)
     health.started()
     listener?.start()
@@ -415,30 +371,9 @@ async function checkSchema(connection: Connection, schema: string): Promise<void
   }
 }
 
-function checkSize(body: string, maxBytes: number, destination: string): void {
-  const bytes = Buffer.byteLength(body)
-  if (bytes > maxBytes) {
-    throw undeliverable(
-      `the payload has ${bytes} bytes, destination ${JSON.stringify(destination)} takes at most ${maxBytes}`,
-    )
-  }
-}
-
 async function closePublisher(publisher: Publisher): Promise<void> {
   await within(
     publisher.close().catch(() => undefined),
     2_000,
   )
-}
-
-/** True when the work ended within the time, without an error. */
-async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
-  const timeout = new AbortController()
-  const ended = work.then(
-    () => true,
-    () => false,
-  )
-  const result = await Promise.race([ended, pause(ms, timeout.signal).then(() => false)])
-  timeout.abort()
-  return result
 }

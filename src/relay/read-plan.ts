@@ -1,0 +1,93 @@
+import type { Aggregate, OwnedBucket } from './aggregate.ts'
+import type { AggregateRequest, BucketRequest } from './source.ts'
+
+export interface PlannedRead extends BucketRequest {
+  readonly generation: number
+}
+
+export interface ReadPlan {
+  readonly requests: readonly PlannedRead[]
+  /** Aggregates of which the rows are left out. */
+  readonly skip: readonly AggregateRequest[]
+  /** False when there was not room enough to ask every bucket. */
+  readonly complete: boolean
+}
+
+export interface ResumeRequest extends AggregateRequest {
+  readonly aggregate: Aggregate
+  readonly limit: number
+}
+
+/** What a read gave of one bucket. */
+export interface Returned {
+  rows: number
+  /** Position of the last row that can be used. */
+  last: bigint
+  /** What follows was too much for one read. */
+  cut: boolean
+}
+
+/** New rows to ask of a bucket that gave nothing: with 64 buckets every one of them in each read. */
+export const leastAppetite = 8
+/** Aggregates of which a read leaves out the rows: enough to matter, few enough to compare with each row. */
+const maxSkipped = 50
+const skipAfterPassed = 32
+
+/** What to read of these buckets for at most `room` new events; `turn` makes each of them the first in turn. */
+export function planReads(owned: readonly OwnedBucket[], turn: number, room: number): ReadPlan {
+  const requests: PlannedRead[] = []
+  const skip: AggregateRequest[] = []
+  let left = room
+  for (let i = 0; i < owned.length && left > 0; i++) {
+    const bucket = owned[(turn + i) % owned.length]!
+    const fresh = Math.min(bucket.appetite, left)
+    left -= fresh
+    requests.push({
+      bucket: bucket.bucket,
+      generation: bucket.generation,
+      floor: bucket.floor,
+      // What is loaded already may come again, as far as it lies above the floor.
+      limit: fresh + bucket.loaded,
+    })
+    for (const aggregate of bucket.aggregates.values()) {
+      if (skip.length === maxSkipped) break
+      if (aggregate.stashedFrom !== null && aggregate.passed >= skipAfterPassed)
+        skip.push(aggregateRequest(aggregate))
+    }
+  }
+  return { requests, skip, complete: requests.length === owned.length }
+}
+
+/**
+ * Moves a bucket's floor up after a read: never beyond what is `decided` (a lower position may still commit), and
+ * not beyond the last row when there were more.
+ */
+export function moveFloor(
+  bucket: OwnedBucket,
+  request: PlannedRead,
+  returned: Returned | undefined,
+  decided: bigint,
+  capacity: number,
+): void {
+  const rows = returned?.rows ?? 0
+  const full = returned !== undefined && (returned.cut || rows >= request.limit)
+  const floor = full && returned.last < decided ? returned.last : decided
+  if (floor > bucket.floor) bucket.floor = floor
+  bucket.appetite = full
+    ? Math.min(Math.ceil(capacity / 2), bucket.appetite * 2)
+    : Math.max(leastAppetite, Math.min(bucket.appetite, rows * 2))
+  if (rows === 0 && bucket.loaded === 0) bucket.suspects = 0
+}
+
+export function resumeRequest(aggregate: Aggregate, limit: number): ResumeRequest {
+  return { aggregate, limit, ...aggregateRequest(aggregate) }
+}
+
+function aggregateRequest(aggregate: Aggregate): AggregateRequest {
+  return {
+    bucket: aggregate.bucket.bucket,
+    aggregateType: aggregate.type,
+    aggregateId: aggregate.id,
+    from: aggregate.stashedFrom ?? 0n,
+  }
+}
