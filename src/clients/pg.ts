@@ -21,8 +21,11 @@ const adapter: ClientAdapter<PgHandle> = Object.freeze({
   name: 'pg',
   async query(handle, sql, params) {
     checkHandle(handle)
-    const { rows } = await handle.query(sql, [...params])
-    return rows as Record<string, unknown>[]
+    const result: { rows?: unknown } | null | undefined = await handle.query(sql, [...params])
+    if (!Array.isArray(result?.rows)) {
+      throw refuse('got something whose query() does not answer { rows }: roll back and pass a client of pg')
+    }
+    return result.rows as Record<string, unknown>[]
   },
   role: (handle) => (typeof handle.user === 'string' ? handle.user : undefined),
 } satisfies ClientAdapter<PgHandle>)

@@ -3,12 +3,13 @@ import { writerPrivileges } from '../database/privileges.ts'
 import { WaybillError } from '../errors.ts'
 
 /**
- * Any error of a statement of `publish`, as one of ours where there is something to say; PostgreSQL's own error
- * otherwise, so that the caller sees its SQLSTATE (a serialisation failure, a deadlock, a constraint of theirs).
+ * Any error of a statement of `publish`, as one of ours where there is something to say; the library's own error
+ * otherwise, so that the caller sees its SQLSTATE (a serialisation failure, a deadlock, a constraint).
  */
 export function publishError(error: unknown, schema: string, findRole: () => string | undefined): unknown {
   if (error instanceof WaybillError) return error
-  const state = sqlState(error)
+  const server = causes(error).find((cause) => sqlState(cause) !== undefined)
+  const state = sqlState(server)
   if (state === '25P02') {
     return new WaybillError(
       'TRANSACTION_FAILED',
@@ -17,18 +18,16 @@ export function publishError(error: unknown, schema: string, findRole: () => str
       { cause: error },
     )
   }
-  if (state === undefined && !isConnectionLoss(error)) return error
-  // A read-only transaction is the caller's own choice, the session is well.
-  if (state === '25006') return error
-  if (failureOf(error) === 'connection') {
+  if (server === undefined ? isConnectionLoss(error) : isSessionEnd(server)) {
     return new WaybillError(
       'DATABASE_UNREACHABLE',
       'the session of this transaction is lost, and the transaction with it: repeat the whole transaction',
       { cause: error },
     )
   }
+  if (state === undefined || !explained.has(state)) return error
   const role = findRole()
-  return databaseError(error, {
+  return databaseError(server, {
     where: 'this database',
     schema,
     privileges: writerPrivileges,
@@ -36,7 +35,34 @@ export function publishError(error: unknown, schema: string, findRole: () => str
   })
 }
 
-/** An error without SQLSTATE comes from the driver or its socket: of the session, unless it is a plain mistake. */
+/** A lacking privilege, schema, table or function: `databaseError` says what to do. */
+const explained: ReadonlySet<string> = new Set(['42501', '3F000', '42P01', '42883'])
+
+/** ORMs wrap the error of their driver. */
+function causes(error: unknown): unknown[] {
+  const found: unknown[] = []
+  for (let e = error; typeof e === 'object' && e !== null && found.length < 5;) {
+    found.push(e)
+    const { cause, original, driverError } = e as {
+      cause?: unknown
+      original?: unknown
+      driverError?: unknown
+    }
+    e = cause ?? original ?? driverError
+  }
+  return found
+}
+
+/** A read-only transaction (25006) was the caller's own choice: its session is well. */
+function isSessionEnd(error: unknown): boolean {
+  return failureOf(error) === 'connection' && sqlState(error) !== '25006'
+}
+
+/** Drivers have no common word for it, but all of them speak of the connection. */
 function isConnectionLoss(error: unknown): boolean {
-  return error instanceof Error && !(error instanceof TypeError || error instanceof RangeError)
+  const signs = /connection|not queryable|socket|ECONN|EPIPE|ETIMEDOUT/i
+  return causes(error).some((cause) => {
+    const { code, message } = cause as { code?: unknown; message?: unknown }
+    return signs.test(String(code)) || signs.test(String(message))
+  })
 }

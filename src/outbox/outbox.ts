@@ -71,15 +71,12 @@ async function encodeEvent(
   return { ...fields, payload: encodeJson(output, `${prefix}payload`) }
 }
 
-/** The trace of the call goes before the event's own headers: those cannot replace it. */
+/** The trace of the call takes the place of the event's own. */
 function withTrace(events: readonly EncodedEvent[], trace: TraceHeaders): readonly EncodedEvent[] {
-  const names = Object.keys(trace)
-  if (names.length === 0) return events
+  if (trace.traceparent === undefined) return events
+  const isTrace = (name: string) => /^trace(parent|state)$/i.test(name)
   return events.map((event) => ({
     ...event,
-    headers: [
-      ...event.headers.filter(([name]) => !names.includes(name.toLowerCase())),
-      ...Object.entries(trace),
-    ],
+    headers: [...event.headers.filter(([name]) => !isTrace(name)), ...Object.entries(trace)],
   }))
 }

@@ -1,7 +1,7 @@
 import { inSchema } from '../database/identifiers.ts'
 import type { EncodedEvent } from './event.ts'
 
-/** The statements of the write side. Each parameter is one text: that works alike in every driver. */
+/** The statements of the write side. Each takes at most one text and answers one text: that works alike in every driver. */
 export interface OutboxStatements {
   readonly insert: string
   readonly publishIntents: string
@@ -13,7 +13,8 @@ export interface OutboxStatements {
  * Any number of events in one statement that writes only inside a transaction: there, a transaction that has
  * written has an id, and in autocommit nothing has been written yet. `guard` is materialised, so it is asked before
  * the first row is written. Neither RETURNING nor ON CONFLICT: a writer needs INSERT and nothing else, and the
- * answer is a row of `guard`, for drivers that give rows but no counts. The positions follow the order of the call.
+ * answer is a row of `guard`, for drivers that give rows but no counts; as text, whatever parsers are set. The
+ * positions follow the order of the call.
  */
 const insert = `
 WITH guard AS MATERIALIZED (
@@ -27,7 +28,7 @@ WITH guard AS MATERIALIZED (
   WHERE guard.inside
   ORDER BY e.ordinality
 )
-SELECT inside FROM guard`
+SELECT inside::text AS answer FROM guard`
 
 /** As `insert`, for batches with revisions; what it answers is described at the function, in 0001. */
 const publishIntents = `SELECT "waybill".outbox_publish_intents($1::text::jsonb)::text AS answer`
@@ -38,7 +39,7 @@ const publishIntents = `SELECT "waybill".outbox_publish_intents($1::text::jsonb)
  * other programs that hash into the same space; a collision costs a wait and nothing else.
  */
 const lockAggregates = `
-SELECT count(pg_advisory_xact_lock(pairs.key)) FROM (
+SELECT count(pg_advisory_xact_lock(pairs.key))::text AS answer FROM (
   SELECT DISTINCT hashtextextended((e.value ->> 1) COLLATE "C",
                                    hashtextextended((e.value ->> 0) COLLATE "C", 1463898)) AS key
   FROM jsonb_array_elements($1::text::jsonb) AS e(value)
@@ -46,7 +47,7 @@ SELECT count(pg_advisory_xact_lock(pairs.key)) FROM (
 ) AS pairs`
 
 /** Gives the transaction an id although it has written nothing yet; in autocommit the id ends with the statement. */
-const enterTransaction = 'SELECT pg_current_xact_id()::text AS xid'
+const enterTransaction = 'SELECT pg_current_xact_id()::text AS answer'
 
 export function createStatements(schema: string): OutboxStatements {
   return Object.freeze({

@@ -23,17 +23,20 @@ export interface Writer<Handle> {
 export function createWriter<Handle>(client: ClientAdapter<Handle>, schema: string): Writer<Handle> {
   const statements = createStatements(schema)
 
-  async function run(
-    tx: Handle,
-    sql: string,
-    ...params: string[]
-  ): Promise<Record<string, unknown> | undefined> {
+  /** Each statement answers one row with one text. */
+  async function run(tx: Handle, sql: string, ...params: string[]): Promise<string> {
+    let row: Record<string, unknown> | undefined
     try {
-      const [row] = await client.query(tx, sql, params)
-      return row
+      ;[row] = await client.query(tx, sql, params)
     } catch (error) {
       throw publishError(error, schema, () => client.role?.(tx))
     }
+    const answer = row?.['answer']
+    if (typeof answer === 'string') return answer
+    throw new WaybillError(
+      'CONFIGURATION_INVALID',
+      `the adapter of the client ${client.name} did not answer with the rows of the statement: roll the transaction back`,
+    )
   }
 
   /** The first statement of a transaction finds no transaction id: with one it is inside, or there is none. */
@@ -53,8 +56,8 @@ export function createWriter<Handle>(client: ClientAdapter<Handle>, schema: stri
   async function insert(tx: Handle, events: readonly EncodedEvent[]): Promise<readonly WrittenEvent[]> {
     const param = encodeEvents(events)
     return insideTransaction(tx, async () => {
-      const row = await run(tx, statements.insert, param)
-      return row?.['inside'] === true ? events.map(({ id }) => ({ id, written: true })) : undefined
+      const inside = await run(tx, statements.insert, param)
+      return inside === 'true' ? events.map(({ id }) => ({ id, written: true })) : undefined
     })
   }
 
@@ -64,8 +67,7 @@ export function createWriter<Handle>(client: ClientAdapter<Handle>, schema: stri
   ): Promise<readonly WrittenEvent[]> {
     const param = encodeEvents(events)
     return insideTransaction(tx, async () => {
-      const row = await run(tx, statements.publishIntents, param)
-      const answer = JSON.parse(row?.['answer'] as string) as IntentsAnswer
+      const answer = JSON.parse(await run(tx, statements.publishIntents, param)) as IntentsAnswer
       if (answer.ok) {
         return events.map(({ id }, index) => {
           const repeated = answer.repeated[index]

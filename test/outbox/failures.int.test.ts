@@ -41,18 +41,65 @@ test('an error of the database itself keeps its SQLSTATE', async () => {
   await db.query('ROLLBACK')
 })
 
-test("a mistake inside a client's adapter is passed through as it is", async () => {
-  const broken = createOutbox<object>({
-    client: { name: 'mine', query: (_, sql) => Promise.resolve(sql as unknown as never[]) },
+/** An outbox whose client answers, or fails, with this. */
+const answering = (query: () => Promise<unknown>) =>
+  createOutbox<object>({ client: { name: 'mine', query: () => query() as Promise<never[]> } })
+const failing = (error: unknown) =>
+  answering(async () => {
+    throw error
   })
-  const failing = createOutbox<object>({
-    client: { name: 'mine', query: () => Promise.reject(new TypeError('handle.run is not a function')) },
+
+test('an error that is neither of the database nor of the connection is passed through as it is', async () => {
+  for (const error of [new TypeError('handle.run is not a function'), new Error('no'), 'text', undefined]) {
+    await expect(failing(error).publish({}, event)).rejects.toBe(error)
+  }
+})
+
+test.each([
+  ['a socket', Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })],
+  ['pg', new Error('Client has encountered a connection error and is not queryable')],
+  ['postgres.js', Object.assign(new Error('write CONNECTION_CLOSED'), { code: 'CONNECTION_CLOSED' })],
+  ['an ORM around it', new Error('Failed query', { cause: new Error('Connection terminated unexpectedly') })],
+  ['the server', Object.assign(new Error('terminating'), { code: '57P01', severity: 'FATAL' })],
+])('a lost session is recognised by the error of %s', async (_, error) => {
+  await expect(failing(error).publish({}, event)).rejects.toMatchObject({
+    code: 'DATABASE_UNREACHABLE',
+    cause: error,
   })
-  await expect(failing.publish({}, event)).rejects.toThrow(TypeError)
-  // Rows without the answer count as "not written".
-  await expect(broken.publish({}, event)).rejects.toMatchObject({
+})
+
+test.each([
+  ['cause', 'cause'],
+  ['original', 'original'],
+  ['driverError', 'driverError'],
+])("the database's error is found in the %s of an ORM's", async (_, property) => {
+  const server = (code: string) => Object.assign(new Error('relation …'), { code, severity: 'ERROR' })
+  const wrapped = (code: string) => Object.assign(new Error('Failed query'), { [property]: server(code) })
+  await expect(failing(wrapped('42P01')).publish({}, event)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' })
+  await expect(failing(wrapped('25P02')).publish({}, event)).rejects.toMatchObject({
+    code: 'TRANSACTION_FAILED',
+  })
+  const other = wrapped('40001')
+  await expect(failing(other).publish({}, event)).rejects.toBe(other)
+})
+
+test.each([[[]], [[{}]], [[{ answer: true }]]])(
+  'an adapter that does not answer with rows is told from a missing transaction: %j',
+  async (rows) => {
+    for (const tried of [event, { ...event, revision: 1 }]) {
+      await expect(answering(() => Promise.resolve(rows)).publish({}, tried)).rejects.toMatchObject({
+        code: 'CONFIGURATION_INVALID',
+        message: expect.stringMatching(/^the adapter of the client mine did not answer with the rows/),
+      })
+    }
+  },
+)
+
+test('a handle that answers in another way than pg is refused', async () => {
+  const manager = { query: () => Promise.resolve([{ answer: 'true' }]) }
+  await expect(outbox.publish(manager as never, event)).rejects.toMatchObject({
     code: 'NOT_IN_TRANSACTION',
-    message: expect.stringMatching(/^publish needs a mine handle/),
+    message: expect.stringContaining('whose query() does not answer { rows }'),
   })
 })
 
