@@ -85,8 +85,6 @@ export function createAdminApp(options: AdminAppOptions): Hono {
     return c.json(httpError('METHOD_NOT_ALLOWED'), 405, { allow: methods.join(', ') })
   })
   app.onError((error, c) => {
-    // A body that comes in pieces is found out only while it is read.
-    if (error.name === 'BodyLimitError') return c.json(httpError('BODY_TOO_LARGE'), 413)
     const status = error instanceof WaybillError ? statusOf(error) : 500
     if (status === 500) {
       telemetry.emit('admin.failed', {

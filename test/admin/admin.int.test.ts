@@ -263,6 +263,17 @@ describe('reading', () => {
     })
   })
 
+  it('tells the log, and not the caller, what went wrong inside', async () => {
+    const failed = new Promise<TelemetryEvents['admin.failed']>((resolve) =>
+      telemetry.on('admin.failed', resolve),
+    )
+    const address = await start({ metrics: { render: () => Promise.reject(new Error('inner detail')) } })
+    const answer = await send(address, '/metrics?x=1')
+    expect(answer).toMatchObject({ status: 500, json: { error: { code: 'INTERNAL' } } })
+    expect(answer.text).not.toContain('inner detail')
+    expect(await failed).toEqual({ method: 'GET', path: '/metrics', error: 'inner detail' })
+  })
+
   it('answers several requests at once', async () => {
     await plant(database, dead)
     const answers = await Promise.all(
@@ -442,7 +453,11 @@ describe('acting', () => {
     const large = JSON.stringify({ ids: ['x'.repeat(1024 * 1024)] })
     const tooLarge = { status: 413, json: { error: { code: 'BODY_TOO_LARGE' } } }
     expect(await post(large)).toMatchObject(tooLarge)
+    const failures: unknown[] = []
+    const end = telemetry.on('admin.failed', (failure) => failures.push(failure))
     expect(await post(large, { 'transfer-encoding': 'chunked' })).toMatchObject(tooLarge)
+    end()
+    expect(failures).toEqual([])
   })
 })
 

@@ -136,7 +136,7 @@ describe('retryDeadLetters', () => {
 
   it('counts several ids exactly and says why some were left', async () => {
     const [a, b, c] = await plant(database, dead, { ...dead, aggregate: ['n', '2'] }, discarded)
-    const report = await retry({ ids: [a!.id, b!.id.toUpperCase(), a!.id, c!.id, unknownId] })
+    const report = await retry({ ids: [a!.id, b!.id.toUpperCase(), a!.id, c!.id, unknownId, unknownId] })
     expect(report).toEqual({
       matched: 2,
       changed: 2,
@@ -239,11 +239,12 @@ describe('retryDeadLetters', () => {
         { ...published, revision: 4, aggregate: ['note', '1'] },
         { ...dead, aggregate: ['free', '1'] },
         published,
+        { ...dead, aggregate: ['order', 'o-1'] },
       )
       const report = await retry({ all: true })
       expect(report).toMatchObject({
-        matched: 3,
-        changed: 1,
+        matched: 4,
+        changed: 2,
         skipped: { ...none, overtaken: 2 },
         complete: true,
       })

@@ -57,13 +57,14 @@ describe('the state of an event', () => {
   })
 
   it('does not depend on the same id under another type, or on later events', async () => {
-    const [first] = await plant(
+    const [, , free] = await plant(
       database,
-      { aggregate: ['order', 'x'] },
       { ...failing, aggregate: ['invoice', 'x'] },
+      { ...failing, aggregate: ['order', 'y'] },
+      { aggregate: ['order', 'x'] },
       { ...failing, aggregate: ['order', 'x'] },
     )
-    expect(await stateOf(first!.id)).toBe('pending')
+    expect(await stateOf(free!.id)).toBe('pending')
   })
 })
 
@@ -208,6 +209,26 @@ describe('listEvents', () => {
     expect(page.next).toBeNull()
   })
 
+  it('loses nothing where one window ends and the next begins', async () => {
+    await plantPublished(database, 998)
+    await plant(database, published, published, published, published)
+    const page = await list({ aggregate: ['order', 'o-1'] })
+    expect(page.items.map(({ position }) => position)).toEqual(['999', '1000', '1001', '1002'])
+  })
+
+  it('repeats nothing when its time is over in one of two sources', async () => {
+    await database.query(
+      `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload, last_attempt_at, dead_at)
+       SELECT 'n', n::text, 'other', '{}', now(), now() FROM generate_series(1, 1500) AS n`,
+    )
+    await plant(database, { ...dead, type: 'wanted' }, { aggregate: ['n', 'x'], type: 'wanted' })
+    const options = { eventType: 'wanted', states: ['dead', 'pending'] }
+    const first = await list({ ...options, timeLimitMs: 0 })
+    const second = await list({ ...options, after: first.next })
+    expect([...first.items, ...second.items].map(({ position }) => position)).toEqual(['1501', '1502'])
+    expect(second.next).toBeNull()
+  })
+
   it('gives a short page with a way on when its time is over', async () => {
     await plantPublished(database, 3000)
     const [needle] = await plant(database, { aggregate: ['order', 'rare'], ...published })
@@ -235,6 +256,7 @@ describe('listEvents', () => {
     [{ limit: 1.5 }, /limit/],
     [{ after: 'bm9uc2Vuc2U' }, /not one of ours/],
     [{ after: '' }, /not one of ours/],
+    [{ after: `${Buffer.from('p:12').toString('base64url')}!` }, /not one of ours/],
     [{ after: Buffer.from('p:9223372036854775808').toString('base64url') }, /not one of ours/],
     [{ aggregate: ['', 'x'] as const }, /aggregate type to be text of 1 to 255/],
     [{ aggregate: ['x', 'y'.repeat(256)] as const }, /aggregate id/],

@@ -253,6 +253,7 @@ describe('a task', () => {
     expect(await renewTask(a)).toBe(true)
     expect(await renewTask(b)).toBe(false)
     await finishTask(b, { stolen: true })
+    expect(await renewTask(a)).toBe(true)
     await finishTask(a, { deleted: 1 })
     const [row] = await database.rows(`SELECT result, owner FROM "waybill".outbox_tasks WHERE name = 'prune'`)
     expect(row).toEqual({ result: { deleted: 1 }, owner: null })
