@@ -105,6 +105,33 @@ describe('serialise', () => {
     expect(row!.n).toBe(3000)
   })
 
+  test('locks in the order of the keys: while it waits for one it holds all smaller ones and no larger', async () => {
+    const ids = Array.from({ length: 30 }, (_, n) => `v-${n}`)
+    const keys = await db.rows<{ key: string }>(
+      `SELECT hashtextextended(id, hashtextextended('van', 1463898))::text AS key FROM unnest($1::text[]) AS id ORDER BY 1`,
+      [ids],
+    )
+    const sorted = keys.map(({ key }) => BigInt(key)).toSorted((a, b) => (a < b ? -1 : 1))
+    await one.query('BEGIN')
+    await one.query('SELECT pg_advisory_xact_lock($1)', [String(sorted[20])])
+    await two.query('BEGIN')
+    const publishing = outbox.publish(
+      two,
+      ids.map((id) => event(id)),
+      { serialise: true },
+    )
+    while (!(await waits(two)));
+    const held = await db.rows<{ key: string }>(
+      `SELECT ((classid::bigint << 32) | objid::bigint)::text AS key FROM pg_locks
+       WHERE pid = $1 AND locktype = 'advisory' AND granted`,
+      [pidOf(two)],
+    )
+    expect(new Set(held.map(({ key }) => BigInt(key)))).toEqual(new Set(sorted.slice(0, 20)))
+    await one.query('COMMIT')
+    await publishing
+    await two.query('COMMIT')
+  })
+
   test('makes the positions of one aggregate follow the commits', async () => {
     await one.query('BEGIN')
     await two.query('BEGIN')
