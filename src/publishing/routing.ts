@@ -1,4 +1,4 @@
-import { type WaybillError, describeError, hasCode } from '../errors.ts'
+import { describeError, hasCode } from '../errors.ts'
 import { configurationInvalid } from '../options.ts'
 import { closest } from '../wording.ts'
 import { showName } from './headers.ts'
@@ -39,7 +39,7 @@ const memoryLimit = 10_000
  * The one function that finds an event's destination, from a table of rules or from a function of the user's.
  * With one destination and no rules everything goes there.
  *
- * The function it returns answers null when no rule matches (see {@link noRoute}), and throws
+ * The function it returns answers null when no rule matches, and throws
  * EVENT_UNDELIVERABLE when the user's function throws or names a destination that does not exist.
  *
  * @throws CONFIGURATION_INVALID when a rule names an unknown destination, or when rules are needed and missing
@@ -52,14 +52,6 @@ export function createRouter(
   if (routes === undefined || routes.length === 0) return soleRoute(destinations)
   checkRules(routes, destinations)
   return rememberingRoute(routes.map(compileRule))
-}
-
-/** Why an event that no route matches is a dead letter. */
-export function noRoute(event: RoutableEvent): WaybillError {
-  return undeliverable(
-    `no route matches aggregate type ${showName(event.aggregateType)} and event type ${showName(event.eventType)}: ` +
-      'add a rule to "routes", then retry the event',
-  )
 }
 
 function soleRoute(destinations: readonly string[]): Route {

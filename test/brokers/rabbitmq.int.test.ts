@@ -297,7 +297,11 @@ describeWith('rabbitmq', 'RabbitMQ', () => {
         { status: 'retry', error: { code: 'BROKER_UNAVAILABLE' } },
       ])
 
-      await server.control('set_permissions', 'writer', '', '.*', '.*')
+      await server.control('set_permissions', 'writer', '', `^${exchange}$`, '')
+      // The permission to write is all that is needed.
+      await (
+        await rabbitmq({ url })
+      ).connect!({ signal: AbortSignal.timeout(5000) })
       await server.control('set_topic_permissions', 'writer', exchange, '^allowed\\.', '')
       const messages = ['allowed.a', 'forbidden.b', 'allowed.c'].map((topic) => testMessage({ topic }))
       const next = await rabbitmq({ url })

@@ -62,11 +62,10 @@ export async function connectAmqp(url: string): Promise<Connection> {
 
 /** The library would parse a body of JSON, and with it lose what was really sent. */
 function keepBodies(channel: Channel): void {
-  const inner = channel as unknown as {
-    _onHeader(frame: { fields: { contentType?: string; clusterId?: string } }): void
-  }
-  const original = inner._onHeader.bind(channel)
-  inner._onHeader = (frame) => {
+  type Frame = { fields: { contentType?: string; clusterId?: string } }
+  const inner = channel as unknown as Record<'_onHeader', (frame: Frame) => void>
+  const original = inner['_onHeader'].bind(channel)
+  inner['_onHeader'] = (frame) => {
     // Kept in a property that nobody uses.
     if (frame.fields.contentType !== undefined) frame.fields.clusterId = frame.fields.contentType
     delete frame.fields.contentType

@@ -15,15 +15,16 @@ export function meaningOf(status: number): AnswerMeaning {
   return unavailable.has(status) || (status >= 300 && status < 400) ? 'unavailable' : 'retry'
 }
 
-const dayMs = 86_400_000
+// A receiver that asks for more is mostly mistaken, and nothing would be sent to it for so long.
+const longestMs = 3_600_000
 
 /**
- * `Retry-After` in either form, as milliseconds from now: 0 to one day, undefined when it is missing or
+ * `Retry-After` in either form, as milliseconds from now: 0 to one hour, undefined when it is missing or
  * cannot be read.
  */
 export function retryAfterMs(header: string | string[] | undefined, nowMs: number): number | undefined {
   const text = (Array.isArray(header) ? header[0] : header)?.trim()
   if (text === undefined || text === '') return undefined
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - nowMs
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), dayMs)
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), longestMs)
 }

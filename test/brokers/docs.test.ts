@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { configurationSpec } from '../../src/configuration/spec.ts'
+import { resolveOptions } from '../../src/options.ts'
+import { brokerTypes, loadBrokerSpecs } from '../../src/brokers/registry.ts'
+import { codeOf, compile, pagesIn } from '../support/compile.ts'
+import { optionTable, page, tablesOf, updateTables } from '../configuration/reference.ts'
+
+const specs = await loadBrokerSpecs()
+
+describe('the page of each broker', () => {
+  it.each([...brokerTypes])('%s describes its options as the sources do', (type) => {
+    const name = `../brokers/${type}.md`
+    const expected = optionTable(specs[type]!, '')
+    updateTables(name, new Map([['options', expected]]))
+    expect(tablesOf(name).get('options')).toBe(expected)
+  })
+
+  it.each([...brokerTypes])('%s says what it guarantees', (type) => {
+    expect(page(`../brokers/${type}.md`)).toMatch(/\n## Guarantees\n[^]*\*\*Delivery\*\*[^]*\*\*Order\*\*/)
+  })
+
+  it('webhook lists the meaning of each status', async () => {
+    const source = readFileSync(new URL('../../src/brokers/http/answers.ts', import.meta.url), 'utf8')
+    const sets = [...source.matchAll(/new Set\(\[(.*?)\]\)/g)].map(([, statuses]) => statuses!)
+    expect(sets).toHaveLength(2)
+    for (const statuses of sets) expect(page('../brokers/webhook.md')).toContain(statuses)
+  })
+})
+
+describe('the examples of these pages', () => {
+  const pages = [...pagesIn('brokers'), 'guides/routing.md', 'reference/message.md']
+
+  it('compile, and one with a mistake does not', () => {
+    const examples = pages.flatMap((name) => codeOf(name, 'ts'))
+    expect(examples.length).toBeGreaterThan(8)
+    const wrong = "import { webhookPublisher } from 'waybill/brokers/webhook'\nwebhookPublisher({ url: 5 })"
+    expect(compile([...examples, wrong])).toEqual([
+      expect.stringMatching(new RegExp(`^example-${examples.length}\\.ts: Type 'number'`)),
+    ])
+  }, 60_000)
+
+  it('are configurations that the program takes', () => {
+    const all = configurationSpec(specs)
+    const examples = pages
+      .flatMap((name) => codeOf(name, 'json'))
+      .map((text) => JSON.parse(text) as object)
+      .filter((value) => 'destinations' in value)
+    expect(examples.length).toBeGreaterThan(3)
+    for (const example of examples) {
+      const filled = JSON.parse(
+        JSON.stringify(example)
+          .replaceAll('"${AMQP_URL}"', '"amqp://127.0.0.1"')
+          .replaceAll(/\$\{\w+\}/g, 'secret'),
+      ) as object
+      expect(Object.keys(resolveOptions(all, filled).destinations).length).toBeGreaterThan(0)
+    }
+  })
+})
