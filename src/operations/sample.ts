@@ -25,8 +25,9 @@ const blockersStatement = `
     GROUP BY b.aggregate_type, b.aggregate_id
   ) AS a`
 
-// What waits behind them, and how many of these have failed themselves: only in the buckets of the statement above
-// ($2), each by outbox_events_pending in order.
+// What waits behind them, and how many of these have failed themselves. Index outbox_events_pending, only the buckets
+// of the statement above ($2), and all of them in one scan: bucket by bucket each page of the table would be visited
+// once for each of its buckets.
 const blockedStatement = `
   WITH blockers AS MATERIALIZED (
     SELECT b.aggregate_type, b.aggregate_id, min(b.position) AS first
@@ -36,19 +37,15 @@ const blockedStatement = `
     ) AS b
     GROUP BY b.aggregate_type, b.aggregate_id
   )
-  SELECT count(*)::int AS "blocked", count(*) FILTER (WHERE w.failed)::int AS "failed"
+  SELECT least(count(*), $1::int)::int AS "blocked",
+         least(count(*) FILTER (WHERE e.last_attempt_at IS NOT NULL), $1::int)::int AS "failed"
   FROM (
-    SELECT e.last_attempt_at IS NOT NULL AS failed
-    FROM unnest($2::int[]) AS k(bucket)
-    CROSS JOIN LATERAL (
-      SELECT e.aggregate_type, e.aggregate_id, e.position, e.last_attempt_at FROM "waybill".outbox_events AS e
-      WHERE e.bucket = k.bucket AND ${unsettledSql}
-      ORDER BY e.position LIMIT $1::int
-    ) AS e
-    JOIN blockers AS b ON b.aggregate_type = e.aggregate_type AND b.aggregate_id = e.aggregate_id
-      AND b.first < e.position
-    LIMIT $1::int
-  ) AS w`
+    SELECT e.aggregate_type, e.aggregate_id, e.position, e.last_attempt_at FROM "waybill".outbox_events AS e
+    WHERE e.bucket = ANY ($2::int[]) AND ${unsettledSql}
+    LIMIT $1::int * 3
+  ) AS e
+  JOIN blockers AS b ON b.aggregate_type = e.aggregate_type AND b.aggregate_id = e.aggregate_id
+    AND b.first < e.position`
 
 // Everything else. For each bucket outbox_events_pending alone is counted and its first row looked up; ordering by
 // position keeps the planner on that index also where its statistics are old. $1 the limit of counts, $2 the limit
