@@ -1,7 +1,20 @@
 import { type OptionsInput, type OptionsOf, boolean, integer, object, string, url } from '../options.ts'
 
+const expectedUrl =
+  'a URL that starts with amqp:// or amqps://, in which a % of the password is written as %25'
+
+/** The library decodes these parts, and fails at the first connection when it cannot. */
+function canBeDecoded({ username, password, pathname }: URL): boolean {
+  try {
+    decodeURIComponent(`${username} ${password} ${pathname}`)
+    return true
+  } catch {
+    return false
+  }
+}
+
 export const rabbitmqOptions = object({
-  url: url({ protocols: ['amqp', 'amqps'] }).describe(
+  url: url({ protocols: ['amqp', 'amqps'], accepts: canBeDecoded, expected: expectedUrl }).describe(
     'address of the broker, with user, password and virtual host: `amqp://user:password@host:5672/vhost`',
   ),
   exchange: string({

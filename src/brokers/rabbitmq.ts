@@ -44,7 +44,9 @@ async function createPublisher(name: string, settings: RabbitmqSettings): Promis
   let current: Session | undefined
   let closed = false
 
+  /** @throws BROKER_UNAVAILABLE after close, also for a call that was under way then */
   function connect(): Session {
+    if (closed) throw brokerUnavailable(`${name} is closed`)
     if (current?.alive === true) return current
     current = openSession(Connection, {
       url,
@@ -67,7 +69,6 @@ async function createPublisher(name: string, settings: RabbitmqSettings): Promis
     } catch (cause) {
       throw brokerUnavailable(`cannot connect to ${where(url)}: ${describeError(cause, 300)}`, { cause })
     }
-    if (closed) throw brokerUnavailable(`${name} is closed`)
     if (opened.frameBytes < frameBytes) {
       frameBytes = opened.frameBytes
       opened.destroy()
@@ -158,7 +159,6 @@ async function createPublisher(name: string, settings: RabbitmqSettings): Promis
   }
 
   async function checkHealth(signal: AbortSignal): Promise<void> {
-    if (closed) throw brokerUnavailable(`${name} is closed`)
     const opened = await session(signal)
     if (exchange === '') return
     try {

@@ -47,6 +47,7 @@ describe('the registry of brokers', () => {
     ['webhook', { url: 'http://127.0.0.1/', secret: 'whsec_hunter2!' }],
     ['webhook', { url: 'http://127.0.0.1/', headers: { authorization: 'hunter2\n' } }],
     ['rabbitmq', { url: 'amqp://user:hunter2@127.0.0.1:x' }],
+    ['rabbitmq', { url: 'amqp://user:hunter2%@127.0.0.1' }],
   ])('never shows a secret of %s options: %j', async (type, options) => {
     const error: Error = await createBrokerPublisher('d', type, options).then(
       () => expect.unreachable(),
