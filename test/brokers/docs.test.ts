@@ -28,11 +28,25 @@ describe('the page of each broker', () => {
   })
 })
 
+/** Modules of the reader's own, which an example imports. */
+function withStandIns(code: string): string {
+  return code
+    .replace(
+      "import { createMyPublisher } from './my-publisher.ts'",
+      "declare function createMyPublisher(client: unknown): import('waybill/relay').Publisher",
+    )
+    .replace(
+      "import { startMyBroker } from './my-broker.ts'",
+      `declare function startMyBroker(): Promise<{
+         client(): unknown; received: ReceivedMessage[]; start(): Promise<void>; stop(): Promise<void> }>`,
+    )
+}
+
 describe('the examples of these pages', () => {
   const pages = [...pagesIn('brokers'), 'guides/routing.md', 'reference/message.md']
 
   it('compile, and one with a mistake does not', () => {
-    const examples = pages.flatMap((name) => codeOf(name, 'ts'))
+    const examples = pages.flatMap((name) => codeOf(name, 'ts')).map(withStandIns)
     expect(examples.length).toBeGreaterThan(8)
     const wrong = "import { webhookPublisher } from 'waybill/brokers/webhook'\nwebhookPublisher({ url: 5 })"
     expect(compile([...examples, wrong])).toEqual([
