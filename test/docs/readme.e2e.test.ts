@@ -1,0 +1,62 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { projectFolder } from '../support/processes.ts'
+import { blocksOf, readPage } from './markdown.ts'
+import { type Reader, createReader } from './reader.ts'
+
+const blocks = blocksOf(readPage('README.md'))
+const example = blocks.find(({ language }) => language === 'ts')!.code
+let database: TestDatabase
+let reader: Reader
+
+beforeAll(async () => {
+  database = await createTestDatabase({ migrated: false })
+  reader = await createReader({ DATABASE_URL: database.url, WAYBILL_ADMIN_PORT: '0' })
+  await reader.save('package.json', '{"type": "module"}')
+})
+
+const compiler = `${projectFolder}node_modules/.bin/tsc --noEmit --strict --exactOptionalPropertyTypes --target es2023 --module nodenext --types node`
+
+describe('the README', () => {
+  test('has commands that work', async () => {
+    const lines = blocks
+      .filter(({ language }) => language === 'sh')
+      .flatMap(({ code }) => code.trim().split('\n'))
+    const commands = lines.map((line) => line.replace(/ +#.*/, ''))
+    const [, , install, init, migrate, relay] = commands
+    expect(commands.slice(0, 2)).toEqual(['npm ci && npm run demo', 'npm ci && npm test'])
+    expect(install).toBe('npm install waybill pg')
+    await reader.run(init!)
+    await reader.run(migrate!)
+    const running = reader.start(relay!.replace(/^npx /, 'node_modules/.bin/'))
+    await running.line(/"event":"relay.started"/)
+    await database.query(blocks.find(({ language }) => language === 'sql')!.code)
+    await running.line(/"body":\{"id": "o-1", "total": 12.50\}\}$/)
+    running.signal('SIGTERM')
+    expect(await running.exit).toEqual({ code: 0, signal: null })
+  })
+
+  test('has an example that compiles, writes both or nothing, and does not compile with a mistake', async () => {
+    await reader.save('example.ts', example)
+    await reader.run(`${compiler} example.ts`)
+    await reader.save('wrong.ts', example.replace('total: z.number()', 'total: z.string()'))
+    await expect(reader.run(`${compiler} wrong.ts`)).rejects.toThrow(/wrong\.ts.*error TS/)
+
+    await database.query('CREATE TABLE orders (id text PRIMARY KEY, total numeric NOT NULL)')
+    await reader.save(
+      'use.ts',
+      `import { placeOrder } from './example.ts'
+       await placeOrder({ id: 'o-2', total: 5 })
+       console.log(await placeOrder({ id: 'o-2', total: 5 }).catch((error) => error.constraint))
+       process.exit()`,
+    )
+    const tsx = `node --import ${import.meta.resolve('tsx')}`
+    expect(await reader.run(`${tsx} use.ts`)).toBe('orders_pkey\n')
+    expect(await database.rows('SELECT id FROM orders')).toEqual([{ id: 'o-2' }])
+    expect(
+      await database.rows(
+        `SELECT event_type, payload::text FROM "waybill".outbox_events WHERE aggregate_id = 'o-2'`,
+      ),
+    ).toEqual([{ event_type: 'order.created', payload: '{"id": "o-2", "total": 5}' }])
+  })
+})
