@@ -62,13 +62,19 @@ function createPublisher(name: string, settings: OptionsOf<typeof handlerOptions
   return {
     name,
     capabilities: { ordering: 'per-call', deduplication: false, maxBatchSize: concurrency },
-    async publish(messages, { signal }) {
+    async publish(messages, { signal, onPublished }) {
       if (closing.signal.aborted) throw brokerUnavailable(`${name} is closed`)
       const call = whenAborted(signal, closing.signal)
       const forHandlers = createSharedAbort()
       call.onAbort(() => forHandlers.abort())
       try {
-        return await Promise.all(messages.map((message) => deliver(message, call, forHandlers.signal)))
+        return await Promise.all(
+          messages.map(async (message, index) => {
+            const result = await deliver(message, call, forHandlers.signal)
+            if (result.status === 'published') onPublished?.(index)
+            return result
+          }),
+        )
       } finally {
         call.release()
       }

@@ -95,11 +95,17 @@ function createPublisher(name: string, settings: WebhookSettings): Publisher {
       ...(maxMessageBytes === undefined ? {} : { maxMessageBytes }),
     },
     observe: (observer) => encoder.observe(observer),
-    async publish(messages, { signal }) {
+    async publish(messages, { signal, onPublished }) {
       if (closing.signal.aborted) throw brokerUnavailable(`${name} is closed`)
       const call = whenAborted(signal, closing.signal)
       try {
-        const outcomes = await Promise.all(messages.map((message) => deliver(message, call)))
+        const outcomes = await Promise.all(
+          messages.map(async (message, index) => {
+            const outcome = await deliver(message, call)
+            if (outcome.result.status === 'published') onPublished?.(index, outcome.result.receipt)
+            return outcome
+          }),
+        )
         const [first] = outcomes
         if (first?.result.status === 'retry' && outcomes.every(({ connected }) => !connected)) {
           throw first.result.error

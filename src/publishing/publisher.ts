@@ -71,6 +71,17 @@ export type PublishResult =
   | { readonly status: 'retry'; readonly error: Error; readonly afterMs?: number }
   | { readonly status: 'reject'; readonly error: Error }
 
+/** What comes with one call. */
+export interface PublishCall {
+  /** Aborts when the relay gives the call up. */
+  readonly signal: AbortSignal
+  /**
+   * May be called for a message that is confirmed while others of the call are still under way: its aggregate goes on
+   * at once, and is not held back by one that hangs. The result at the end must say `published` too.
+   */
+  readonly onPublished?: ((index: number, receipt?: string) => void) | undefined
+}
+
 /**
  * Brings messages to one destination. The contract, checked by `testPublisher` of `waybill/testing`:
  *
@@ -89,7 +100,7 @@ export interface Publisher {
   observe?(observer: PublisherObserver): void
   /** Optional early connection. Rejects with {@link brokerUnavailable} when the destination is away. */
   connect?(options: { signal: AbortSignal }): Promise<void>
-  publish(messages: readonly Message[], options: { signal: AbortSignal }): Promise<readonly PublishResult[]>
+  publish(messages: readonly Message[], options: PublishCall): Promise<readonly PublishResult[]>
   /** Resolves when the destination would take work now; must not send an event. */
   checkHealth?(options: { signal: AbortSignal }): Promise<void>
   close(): Promise<void>

@@ -14,8 +14,10 @@ export interface Destination {
   readonly ready: Fifo<Aggregate>
   /** The same for heads that must be tried with care. */
   readonly suspect: Fifo<Aggregate>
-  /** `publish()` calls under way. */
+  /** `publish()` calls under way that hold a worker's place. */
   active: number
+  /** Calls under way for so long that they gave their place to others: one event that hangs must not hold back all. */
+  slow: number
   /** Start of the youngest call that published something, `performance.now()`: the evidence that others get through. */
   lastSuccessStartedAt: number
   /** Refusals with one and the same answer, in a row. */
@@ -44,6 +46,7 @@ export function createDestination(
     ready: createFifo(),
     suspect: createFifo(),
     active: 0,
+    slow: 0,
     lastSuccessStartedAt: -Infinity,
     refusals: null,
     awayBuckets: new Set(),

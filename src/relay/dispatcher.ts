@@ -6,7 +6,7 @@ import type { Destination } from './destination.ts'
 import { deadAfterCrashes, suspectGroupSize } from './failure.ts'
 import type { Fifo } from './fifo.ts'
 import type { RelayTuning } from './options.ts'
-import type { Outcomes } from './outcomes.ts'
+import type { Call, Outcomes } from './outcomes.ts'
 import { callPublisher, errorOf } from './publish-call.ts'
 import { type Settler, errorText } from './settler.ts'
 
@@ -53,6 +53,9 @@ const probesKept = 32
 /** Aggregates remembered as waiting for their destinations; beyond, reading waits too. */
 const maxAway = 100_000
 const suspectPauseMs = 500
+/** A call that takes longer, in milliseconds, gives its worker's place to another; so many of them at the most. */
+const slowCallMs = 1_000
+const slowCallsPerWorker = 4
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { backlog, settler, outcomes, destinations, tuning, telemetry, isOurs } = options
@@ -203,20 +206,39 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   async function call(destination: Destination, batch: readonly Entry[]): Promise<void> {
     destination.active++
     active++
-    const startedAt = performance.now()
+    const attempt: Call = {
+      destination,
+      batch,
+      startedAt: performance.now(),
+      confirmed: { entries: new Set(), latenciesMs: [] },
+    }
     const messages = batch.map(({ outcome }) => {
       if (outcome.destination === null) throw new Error('an event without a destination cannot be sent')
       return outcome.message
     })
+    let isSlow = false
+    const slow = setTimeout(() => {
+      if (destination.circuit.open || destination.slow >= tuning.workers * slowCallsPerWorker) return
+      isSlow = true
+      destination.slow++
+      destination.active--
+      pump()
+    }, slowCallMs)
     const span = startRelaySpan({ destination: destination.name, messages })
     const outcome = await callPublisher(destination.publisher, messages, {
       timeoutMs: tuning.publishTimeoutMs,
       signal: abortion.signal,
+      onPublished(index, receipt) {
+        outcomes.confirmEarly(attempt, index, receipt)
+        pump()
+      },
     })
     span.end(errorOf(outcome))
-    destination.active--
+    clearTimeout(slow)
+    if (isSlow) destination.slow--
+    else destination.active--
     active--
-    outcomes.conclude(destination, batch, outcome, startedAt)
+    outcomes.conclude(attempt, outcome)
   }
 
   function afterCall(): void {

@@ -4,8 +4,8 @@ import { hasCode } from '../errors.ts'
  * What one failure looks like by itself.
  *
  * - `unavailable`: the destination says, or shows, that it takes no work at all (refused, 401, 429, 503);
- * - `silent`: no answer about this event (a timeout, a reset while it was under way);
- * - `explicit`: an answer about this one event (500, a nack, an exception);
+ * - `silent`: no answer about this event (a timeout, a reset while it was under way, an exception);
+ * - `explicit`: an answer about this one event (500, a nack);
  * - `refused`: the destination will never take this event (404, 422);
  * - `undeliverable`: it cannot even be put into the destination's terms (too large, no route).
  */
@@ -43,11 +43,11 @@ export function judge(facts: FailureFacts): Verdict {
   return kind === 'explicit' ? 'wait' : 'outage'
 }
 
-/** The kind of a `retry` or `reject` result, or of what `publish` threw. */
-export function kindOf(status: 'retry' | 'reject', error: unknown): FailureKind {
+/** The kind of a `retry` or `reject` result, or of what `publish` threw: that is no answer of the destination. */
+export function kindOf(status: 'retry' | 'reject' | 'threw', error: unknown): FailureKind {
   if (status === 'reject') return hasCode(error, 'EVENT_REJECTED') ? 'refused' : 'undeliverable'
   if (hasCode(error, 'BROKER_UNAVAILABLE')) return 'unavailable'
-  return hasCode(error, 'PUBLISH_TIMEOUT') ? 'silent' : 'explicit'
+  return status === 'threw' || hasCode(error, 'PUBLISH_TIMEOUT') ? 'silent' : 'explicit'
 }
 
 /**

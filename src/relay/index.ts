@@ -4,7 +4,14 @@ export type { DestinationInput } from './destination.ts'
 export type { Health } from './health.ts'
 export { relayDefaults } from './options.ts'
 export type { RelayTuning } from './options.ts'
-export type { Message, Publisher, PublisherCapabilities, PublishResult } from '../publishing/publisher.ts'
+export type {
+  Message,
+  PublishCall,
+  Publisher,
+  PublisherCapabilities,
+  PublisherObserver,
+  PublishResult,
+} from '../publishing/publisher.ts'
 export {
   brokerUnavailable,
   publishFailed,

@@ -5,7 +5,7 @@ import type { AfterDeadLetter } from '../types.ts'
 export interface RelayTuning {
   /** Most messages for one `publish()` call. Default 200, 1 to 10 000. */
   batchSize: number
-  /** `publish()` calls under way at once for each destination. Default 2, 1 to 64. */
+  /** `publish()` calls under way at once for each destination; one that takes over a second makes room for another. Default 2, 1 to 64. */
   workers: number
   /** Counted failures after which an event becomes a dead letter. Default 8, 1 to 1 000. */
   maxAttempts: number

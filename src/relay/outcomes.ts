@@ -18,9 +18,21 @@ export interface OutcomesOptions {
   onProgress: () => void
 }
 
+/** One call of a publisher. */
+export interface Call {
+  readonly destination: Destination
+  readonly batch: readonly Entry[]
+  /** `performance.now()` */
+  readonly startedAt: number
+  /** What was confirmed so far, with the milliseconds from insert to confirmation. */
+  readonly confirmed: { readonly entries: Set<Entry>; readonly latenciesMs: number[] }
+}
+
 /** What happens after a call: settlements, and whether each aggregate goes on, waits or stops. */
 export interface Outcomes {
-  conclude(destination: Destination, batch: readonly Entry[], outcome: CallOutcome, startedAt: number): void
+  conclude(call: Call, outcome: CallOutcome): void
+  /** A message was confirmed while others of its call are still under way. */
+  confirmEarly(call: Call, index: number, receipt: string | undefined): void
   /** Makes an event a dead letter that never reached a publisher. */
   bury(entry: Entry, error: string): void
   /** Events that were taken but not sent go back. */
@@ -40,32 +52,24 @@ type Step = 'go' | 'settling'
 export function createOutcomes(options: OutcomesOptions): Outcomes {
   const { backlog, settler, tuning, telemetry } = options
 
-  function conclude(
-    destination: Destination,
-    batch: readonly Entry[],
-    outcome: CallOutcome,
-    startedAt: number,
-  ): void {
+  function conclude(call: Call, outcome: CallOutcome): void {
+    const { destination, batch, startedAt, confirmed } = call
     const now = performance.now()
     const results = 'results' in outcome ? outcome.results : []
-    if (results.some((result) => result.status === 'published')) {
-      destination.lastSuccessStartedAt = Math.max(destination.lastSuccessStartedAt, startedAt)
-      destination.refusals = null
-      destination.circuit.answered(startedAt, now, null)
-    }
-    const latenciesMs: number[] = []
+    if (results.some((result) => result.status === 'published')) proveAlive(destination, startedAt, now)
     for (let start = 0, end = 0; start < batch.length; start = end) {
       const { aggregate } = batch[start]!
       while (batch[end]?.aggregate === aggregate) end++
       let step: Step | undefined
+      let left = false
       const back: Entry[] = []
       for (let i = start; i < end; i++) {
         const entry = batch[i]!
+        if (confirmed.entries.has(entry)) continue
+        left = true
         const result = results[i]
         if (result?.status === 'published') {
-          if (aggregate.failing?.eventId === entry.event.id) aggregate.failing = null
-          latenciesMs.push(latencyOf(entry))
-          settler.settle({ kind: 'published', entry, receipt: result.receipt ?? null })
+          confirm(call, entry, result.receipt)
         } else if (step !== undefined) {
           back.push(entry)
         } else {
@@ -77,8 +81,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         }
       }
       backlog.putBack(aggregate, back)
-      if (step !== 'settling') goOn(aggregate, now)
+      if (left && step !== 'settling') goOn(aggregate, now)
     }
+    const { latenciesMs } = confirmed
     telemetry.emit('batch.finished', {
       destination: destination.name,
       durationMs: now - startedAt,
@@ -86,6 +91,32 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       failed: batch.length - latenciesMs.length,
       latenciesMs,
     })
+  }
+
+  /** One message of a call that goes on is out already: its aggregate goes on too. */
+  function confirmEarly(call: Call, index: number, receipt: string | undefined): void {
+    const entry = call.batch[index]
+    // Where a call may hold more than one event of an aggregate, all of its results belong together.
+    if (entry === undefined || call.destination.publisher.capabilities.ordering === 'batch') return
+    if (call.confirmed.entries.has(entry)) return
+    const now = performance.now()
+    proveAlive(call.destination, call.startedAt, now)
+    confirm(call, entry, receipt)
+    goOn(entry.aggregate, now)
+  }
+
+  function confirm(call: Call, entry: Entry, receipt: string | undefined): void {
+    const { aggregate } = entry
+    if (aggregate.failing?.eventId === entry.event.id) aggregate.failing = null
+    call.confirmed.entries.add(entry)
+    call.confirmed.latenciesMs.push(latencyOf(entry))
+    settler.settle({ kind: 'published', entry, receipt: receipt ?? null })
+  }
+
+  function proveAlive(destination: Destination, startedAt: number, now: number): void {
+    destination.lastSuccessStartedAt = Math.max(destination.lastSuccessStartedAt, startedAt)
+    destination.refusals = null
+    destination.circuit.answered(startedAt, now, null)
   }
 
   function goOn(aggregate: Aggregate, now: number): void {
@@ -103,7 +134,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function onFailure(
     destination: Destination,
     entry: Entry,
-    failure: { status: 'retry' | 'reject'; error: unknown; afterMs?: number },
+    failure: { status: 'retry' | 'reject' | 'threw'; error: unknown; afterMs?: number },
     startedAt: number,
     now: number,
   ): Step {
@@ -257,15 +288,13 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     return Math.max(0, Date.now() + options.clockOffsetMs() - Number(entry.event.createdAtMicros) / 1000)
   }
 
-  return { conclude, bury, putBack, settled, dropped: ({ entry }) => backlog.settled(entry) }
+  return { conclude, confirmEarly, bury, putBack, settled, dropped: ({ entry }) => backlog.settled(entry) }
 }
 
-function failureOfCall(outcome: CallOutcome): { status: 'retry'; error: unknown } {
+function failureOfCall(outcome: CallOutcome): { status: 'retry' | 'threw'; error: unknown } {
   if ('unavailable' in outcome) return { status: 'retry', error: outcome.unavailable }
-  return {
-    status: 'retry',
-    error: 'threw' in outcome ? outcome.threw : new Error('the publisher gave no result'),
-  }
+  const error = 'threw' in outcome ? outcome.threw : new Error('the publisher gave no result')
+  return { status: 'threw', error }
 }
 
 function referenceOf({ event }: Entry): EventReference {

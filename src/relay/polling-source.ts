@@ -1,4 +1,4 @@
-import { type ConnectionOptions, createConnection } from '../database/connection.ts'
+import type { Connection } from '../database/connection.ts'
 import type { AggregateRequest, BucketRequest, ReadEvent, Source } from './source.ts'
 import type { Statements } from './statements.ts'
 
@@ -22,12 +22,15 @@ type Row = [
 /** Bytes of stored (perhaps compressed) payload that one read may bring in; the first row of each part comes always. */
 const maxBytesPerRead = 16 * 1024 * 1024
 
-/** Reads the table over a connection of its own. */
-export function createPollingSource(options: ConnectionOptions, statements: Statements): Source {
+export interface PollingSource extends Source {
+  /** A new session may mean a new primary, on which other numbers were drawn: forgets what was sampled. */
+  reset(): void
+}
+
+/** Reads the table over a connection of its own, of which each new session must call `reset`. */
+export function createPollingSource(connection: Connection, statements: Statements): PollingSource {
   const decided = createDecided()
   const listeners: (() => void)[] = []
-  // A new session may mean a new primary, on which other numbers were drawn.
-  const connection = createConnection({ ...options, onConnect: reset })
 
   function reset(): void {
     decided.reset()
@@ -85,8 +88,8 @@ export function createPollingSource(options: ConnectionOptions, statements: Stat
       if (decided.add(drawn, open) === 'reset') reset()
       return { decided: decided.value, drawn, open }
     },
+    reset,
     onReset: (listener) => void listeners.push(listener),
-    close: () => connection.close(),
   }
 }
 

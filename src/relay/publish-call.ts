@@ -1,5 +1,11 @@
 import { describeError, hasCode } from '../errors.ts'
-import { type Message, type Publisher, type PublishResult, publishTimeout } from '../publishing/publisher.ts'
+import {
+  type Message,
+  type PublishCall,
+  type Publisher,
+  type PublishResult,
+  publishTimeout,
+} from '../publishing/publisher.ts'
 
 /** How one `publish()` call ended. `threw`: for a reason that says nothing about the single events. */
 export type CallOutcome =
@@ -14,11 +20,16 @@ const settleGraceMs = 250
 export async function callPublisher(
   publisher: Publisher,
   messages: readonly Message[],
-  { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+  { timeoutMs, signal, onPublished }: { timeoutMs: number } & PublishCall,
 ): Promise<CallOutcome> {
   const controller = new AbortController()
   const abort = () => controller.abort(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
+  let over = false
+  // After the end of the call the events may be another relay's, or this relay's again.
+  const early = (index: number, receipt?: string) => {
+    if (!over) onPublished?.(index, receipt)
+  }
   let timer: NodeJS.Timeout | undefined
   let grace: NodeJS.Timeout | undefined
   const limit = new Promise<CallOutcome>((resolve) => {
@@ -32,8 +43,12 @@ export async function callPublisher(
     }, timeoutMs)
   })
   try {
-    return await Promise.race([attempt(publisher, messages, controller.signal), limit])
+    return await Promise.race([
+      attempt(publisher, messages, { signal: controller.signal, onPublished: early }),
+      limit,
+    ])
   } finally {
+    over = true
     clearTimeout(timer)
     clearTimeout(grace)
     signal.removeEventListener('abort', abort)
@@ -43,10 +58,10 @@ export async function callPublisher(
 async function attempt(
   publisher: Publisher,
   messages: readonly Message[],
-  signal: AbortSignal,
+  call: PublishCall,
 ): Promise<CallOutcome> {
   try {
-    const results: unknown = await publisher.publish(messages, { signal })
+    const results: unknown = await publisher.publish(messages, call)
     if (!Array.isArray(results) || results.length !== messages.length || !results.every(isResult)) {
       return {
         threw: new Error(

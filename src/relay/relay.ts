@@ -101,7 +101,12 @@ export function createRelay(options: RelayOptions): Relay {
     queryTimeoutMs: tuning.leaseMs,
   })
   const markConnection = createConnection({ ...database, applicationName: 'waybill mark' })
-  const source = createPollingSource({ ...database, applicationName: 'waybill read' }, statements)
+  const readConnection: Connection = createConnection({
+    ...database,
+    applicationName: 'waybill read',
+    onConnect: () => source.reset(),
+  })
+  const source = createPollingSource(readConnection, statements)
 
   const destinations = new Map<string, Destination>()
   for (const [name, input] of Object.entries(inputs)) {
@@ -112,6 +117,9 @@ export function createRelay(options: RelayOptions): Relay {
         telemetry.emit('destination.up', { destination: name, downMs })
         recall(destination)
       },
+    })
+    destination.publisher.observe?.({
+      headerDropped: (dropped) => telemetry.emit('header.dropped', { ...dropped, destination: name }),
     })
     destinations.set(name, destination)
   }
@@ -200,8 +208,10 @@ export function createRelay(options: RelayOptions): Relay {
     pollIntervalMs: tuning.pollIntervalMs,
     telemetry,
     source,
+    // On the reader's own connection: it waits for nobody else's statements.
     async setAsleep(ms) {
-      await leaseConnection.query(statements.sleep, [id, ms])
+      const { rowCount } = await readConnection.query(statements.sleep, [id, ms])
+      return rowCount > 0
     },
   })
   const reader = createReader({
@@ -264,6 +274,8 @@ export function createRelay(options: RelayOptions): Relay {
         const nextMs = await leases.round()
         health.worked('lease')
         failures = 0
+        // Work that waited because the lease might have run out.
+        dispatcher.pump()
         await leaseRound.wait(nextMs)
       } catch (error) {
         if (stopping.signal.aborted) return
@@ -276,6 +288,7 @@ export function createRelay(options: RelayOptions): Relay {
   async function begin(): Promise<void> {
     await loadTraces()
     await checkSchema(leaseConnection, schema)
+    if (stopping.signal.aborted) return
     health.started()
     listener?.start()
     reader.start()
@@ -284,9 +297,9 @@ export function createRelay(options: RelayOptions): Relay {
   }
 
   async function end(graceMs: number): Promise<{ clean: boolean }> {
-    await started?.catch(() => undefined)
     stopping.abort()
     dispatcher.stop()
+    await started?.catch(() => undefined)
     clearTimeout(timer)
     leaseRound.notify()
     const deadline = performance.now() + graceMs
@@ -304,7 +317,7 @@ export function createRelay(options: RelayOptions): Relay {
       listener?.stop(),
       leaseConnection.close(),
       markConnection.close(),
-      source.close(),
+      readConnection.close(),
       ...[...destinations.values()].map(({ publisher }) => closePublisher(publisher)),
     ])
     telemetry.emit('relay.stopped', { relayId: id, clean })

@@ -52,7 +52,6 @@ export interface Source {
   readWriters(): Promise<Writers>
   /** Called when remembered positions are worth nothing any more (new session, new timeline, TRUNCATE). */
   onReset(listener: () => void): void
-  close(): Promise<void>
 }
 
 /** Who is writing to the outbox. */

@@ -1,13 +1,17 @@
 import { inSchema } from '../database/identifiers.ts'
 
 // The columns of an event that the relay needs, as text: no parser of `pg` runs for them. The order is the
-// order in which polling-source.ts takes the columns apart.
+// order in which polling-source.ts takes the columns apart. No value that a plain INSERT may have given a row
+// ('infinity') fails the read of its neighbours.
 const columns = (payload = 'e.payload::text') => `e.bucket, e.position::text, e.id::text, e.aggregate_type,
          e.aggregate_id, e.event_type, ${payload}, e.headers::text, e.revision::text, e.operation_id,
-         (extract(epoch FROM e.created_at) * 1000000)::bigint::text,
+         CASE WHEN isfinite(e.created_at) THEN (extract(epoch FROM e.created_at) * 1000000)::bigint::text
+              ELSE e.created_at::text END,
          e.attempts, e.crashes,
          CASE WHEN e.retry_after IS NULL THEN 0
-              ELSE ceil(extract(epoch FROM e.retry_after - clock_timestamp()) * 1000)::float8 END`
+              WHEN isfinite(e.retry_after) THEN
+                ceil(extract(epoch FROM e.retry_after - clock_timestamp()) * 1000)::float8
+              ELSE CASE WHEN e.retry_after > now() THEN 1e12 ELSE 0 END END`
 
 // Bytes of the rows before this one.
 const before = `sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_column_size(e.payload) AS before`

@@ -8,8 +8,11 @@ export interface WakeupOptions {
   listener: Pick<Listener, 'state'> | undefined
   pollIntervalMs: number
   telemetry: Telemetry
-  /** Says on the database that this relay sleeps for so many milliseconds, or (null) that it is awake. */
-  setAsleep: (ms: number | null) => Promise<void>
+  /**
+   * Says on the database that this relay sleeps for so many milliseconds, or (null) that it is awake. False when the
+   * database does not know this relay yet.
+   */
+  setAsleep: (ms: number | null) => Promise<boolean>
   source: Pick<Source, 'readWriters'>
 }
 
@@ -33,6 +36,8 @@ export interface Wakeup {
 const safetyPollMs = 5_000
 /** How long a flag `asleep` lasts on the database, in milliseconds; a relay that dies leaves it behind so long. */
 const asleepMs = 15_000
+/** The flag is set anew when it is older than this, in milliseconds. */
+const refreshMs = 7_500
 /** Idle for so long, in milliseconds: time to sleep. */
 const lingerMs = 30
 /** Longest pause between two looks while awake and listening. */
@@ -80,11 +85,19 @@ export function createWakeup(options: WakeupOptions): Wakeup {
     setAsleep(null).catch(() => undefined)
   }
 
-  async function fallAsleep(now: number): Promise<void> {
+  /** Says that it sleeps. True when that holds already; otherwise the next look comes first. */
+  async function fallAsleep(now: number): Promise<boolean> {
+    if (asleepUntil - now > asleepMs - refreshMs) return true
     const wasAwake = asleepUntil === 0
-    await setAsleep(asleepMs)
+    if (!(await setAsleep(asleepMs))) {
+      await signal.wait(awakePollMs)
+      return false
+    }
     asleepUntil = now + asleepMs
-    if (wasAwake) watched = new Set((await source.readWriters()).open)
+    if (!wasAwake) return true
+    watched = new Set((await source.readWriters()).open)
+    // Once more, now that whoever writes will say so.
+    return false
   }
 
   /** True when a watched writer has ended: its events may be there, and it did not notify. */
@@ -126,11 +139,8 @@ export function createWakeup(options: WakeupOptions): Wakeup {
     idleSince ??= now
     const listening = listener?.state === 'up'
     if (listening && now >= awakeUntil && (asleepUntil > 0 || now - idleSince >= lingerMs)) {
-      if (asleepUntil - now > asleepMs - safetyPollMs * 1.5) return waitAsleep()
-      const wasAwake = asleepUntil === 0
-      await fallAsleep(now)
-      // Once more, now that whoever writes will say so.
-      return wasAwake ? undefined : waitAsleep()
+      if (await fallAsleep(now)) await waitAsleep()
+      return
     }
     if (!listening) asleepUntil = 0
     const longest = listening ? awakePollMs : pollIntervalMs

@@ -33,7 +33,12 @@ export interface RecordingOptions {
 
 /** A publisher that keeps what it was given, with one behaviour for each message. */
 export function recordingPublisher(options: RecordingOptions = {}): RecordingPublisher {
-  const { ordering = 'per-call', behave = () => ({ status: 'published' }), onCall, maxMessageBytes } = options
+  const {
+    ordering = 'per-call',
+    behave = (): PublishResult => ({ status: 'published' }),
+    onCall,
+    maxMessageBytes,
+  } = options
   const delivered: Delivery[] = []
   const calls: (readonly Message[])[] = []
   const watchers = new Set<() => void>()
@@ -72,7 +77,7 @@ export function recordingPublisher(options: RecordingOptions = {}): RecordingPub
       delivered
         .filter(({ message }) => message.aggregateId === aggregateId)
         .map(({ message }) => message.body),
-    async publish(messages, { signal }) {
+    async publish(messages, { signal, onPublished }) {
       calls.push(messages)
       active++
       mostAtOnce = Math.max(mostAtOnce, active)
@@ -81,21 +86,22 @@ export function recordingPublisher(options: RecordingOptions = {}): RecordingPub
         await onCall?.(messages)
         const failedKeys = new Set<string>()
         const results: PublishResult[] = []
-        const one = async (message: Message): Promise<PublishResult> => {
+        const one = async (message: Message, index: number): Promise<PublishResult> => {
           const result = await behave(message, signal)
           if (result.status === 'published') {
             delivered.push({ message, at: performance.now() })
             changed()
+            onPublished?.(index, result.receipt)
           }
           return result
         }
         if (ordering === 'per-call') return await Promise.all(messages.map(one))
-        for (const message of messages) {
+        for (const [index, message] of messages.entries()) {
           if (failedKeys.has(message.aggregateId)) {
             results.push({ status: 'retry', error: new Error('behind a failed one') })
             continue
           }
-          const result = await one(message)
+          const result = await one(message, index)
           if (result.status !== 'published') failedKeys.add(message.aggregateId)
           results.push(result)
         }
