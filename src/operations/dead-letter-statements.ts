@@ -39,7 +39,7 @@ const wake = {
   raised: `UPDATE "waybill".outbox_buckets AS k SET rescan = k.rescan + 1
     WHERE k.bucket IN (SELECT c.bucket FROM changed AS c)
     RETURNING k.bucket`,
-  woken: `SELECT pg_notify('waybill_' || $4::text::regclass::oid, '') FROM (SELECT FROM raised LIMIT 1) AS r`,
+  woken: `SELECT pg_notify('waybill_' || $4::text::regclass::oid, 'buckets') FROM (SELECT FROM raised LIMIT 1) AS r`,
 }
 
 const record = (action: string, details = '') => `INSERT INTO "waybill".decisions

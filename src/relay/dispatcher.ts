@@ -57,6 +57,11 @@ const suspectPauseMs = 500
 const slowCallMs = 1_000
 const slowCallsPerWorker = 4
 
+/** Calls to one destination that may be under way at once, slow ones included. */
+export function mostCalls(workers: number): number {
+  return workers * (1 + slowCallsPerWorker)
+}
+
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { backlog, settler, outcomes, destinations, tuning, telemetry, isOurs } = options
   const deadAfter = deadAfterCrashes(tuning.maxAttempts)
@@ -218,7 +223,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     })
     let isSlow = false
     const slow = setTimeout(() => {
-      if (destination.circuit.open || destination.slow >= tuning.workers * slowCallsPerWorker) return
+      if (destination.circuit.open || destination.slow >= mostCalls(tuning.workers) - tuning.workers) return
       isSlow = true
       destination.slow++
       destination.active--

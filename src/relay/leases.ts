@@ -180,9 +180,10 @@ export function createLeases(options: LeasesOptions): Leases {
       return [...backlog.buckets.values()].some((bucket) => bucket.draining && bucket.inFlight === 0)
     },
     async leave() {
+      // First of all not counted any more, so that those who hear of the free buckets know their share.
+      await connection.query(statements.leave, [relayId])
       // A call that did not end may still arrive: its bucket is left to run out.
       await giveBack([...backlog.buckets.values()].filter((bucket) => bucket.inFlight === 0))
-      await connection.query(statements.leave, [relayId])
     },
     get complete() {
       return complete

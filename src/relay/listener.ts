@@ -7,8 +7,8 @@ import type { Telemetry } from '../telemetry/events.ts'
 export interface ListenerOptions {
   database: ConnectionOptions
   telemetry: Telemetry
-  /** Someone wrote, or something was missed: look now. */
-  onNotify: () => void
+  /** Someone wrote, or something was missed: look now. `buckets`: a bucket became free, or holds other events now. */
+  onNotify: (about: 'events' | 'buckets') => void
 }
 
 /** Hears the wake-up. On a connection of its own, never in a transaction, checked by a round trip. */
@@ -34,7 +34,7 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
     queryTimeoutMs: checkTimeoutMs,
     async onConnect({ client, pooled }) {
       if (pooled) return
-      client.on('notification', onNotify)
+      client.on('notification', ({ payload }) => onNotify(payload === 'buckets' ? 'buckets' : 'events'))
       // The channel carries the oid of the table, which another database or a restored dump has not.
       const { rows } = await client.query<{ channel: string }>(
         inSchema(`SELECT 'waybill_' || '"waybill".outbox_events'::regclass::oid AS channel`, database.schema),
@@ -59,7 +59,7 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
           state = 'up'
           telemetry.emit('listener.up', {})
           // Whatever was said while nobody listened is lost.
-          onNotify()
+          onNotify('buckets')
         }
         failures = 0
         await untilCheck(session.client)

@@ -12,7 +12,7 @@ import { loadTraces } from '../telemetry/traces.ts'
 import { Backlog } from './backlog.ts'
 import { type Destination, type DestinationInput, createDestination } from './destination.ts'
 import { describeRelay } from './describe.ts'
-import { createDispatcher } from './dispatcher.ts'
+import { createDispatcher, mostCalls } from './dispatcher.ts'
 import { type Health, createHealth } from './health.ts'
 import { createLeases } from './leases.ts'
 import { createListener } from './listener.ts'
@@ -72,6 +72,8 @@ export interface Relay {
 }
 
 const leaseErrorPauseMaxMs = 2_000
+/** Least time between two rounds, in milliseconds, however many hand over at once. */
+const leaseRoundAtLeastMs = 100
 /** Failed probes after which `drain` takes a destination for away. */
 const drainProbes = 3
 
@@ -182,7 +184,7 @@ export function createRelay(options: RelayOptions): Relay {
     relayId: id,
     version: packageVersion(),
     leaseMs: tuning.leaseMs,
-    suspectWindow: tuning.batchSize * tuning.workers * destinations.size,
+    suspectWindow: tuning.batchSize * mostCalls(tuning.workers) * destinations.size,
     info: () => describeRelay(tuning.wakeup === 'poll' ? undefined : listener, destinations),
     wasRead() {
       const was = read
@@ -197,10 +199,9 @@ export function createRelay(options: RelayOptions): Relay {
       : createListener({
           database,
           telemetry,
-          onNotify() {
+          onNotify(about) {
             wakeup.notified()
-            // A handover or a command speaks through the same channel; rounds are cheap, but not for each event.
-            if (performance.now() - leases.lastRoundAt > tuning.leaseMs / 40) leaseRound.notify()
+            if (about === 'buckets') leaseRound.notify()
           },
         })
   const wakeup = createWakeup({
@@ -277,6 +278,7 @@ export function createRelay(options: RelayOptions): Relay {
         // Work that waited because the lease might have run out.
         dispatcher.pump()
         await leaseRound.wait(nextMs)
+        await pause(leaseRoundAtLeastMs - (performance.now() - leases.lastRoundAt), stopping.signal)
       } catch (error) {
         if (stopping.signal.aborted) return
         health.failed('lease', error)

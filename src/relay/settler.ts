@@ -101,15 +101,15 @@ export function createSettler(options: SettlerOptions): Settler {
   }
 
   async function writeOnce(group: readonly Settlement[]): Promise<void> {
-    while (!stopped) {
+    let left = group.toSorted(byPosition)
+    while (left.length > 0 && !stopped) {
       try {
-        const held = await write(group)
-        const ours = group.filter((settlement) => held.has(settlement.entry.aggregate.bucket.bucket))
-        if (ours.length > 0) onSettled(ours)
-        if (ours.length < group.length) {
-          onLost(group.filter((settlement) => !held.has(settlement.entry.aggregate.bucket.bucket)))
-        }
-        return
+        const held = await write(left)
+        const ours = left.filter((settlement) => held.has(settlement.entry.aggregate.bucket.bucket))
+        if (ours.length === left.length) return onSettled(left)
+        // One token that is not ours any more, and nothing of the statement took effect: again without those.
+        onLost(left.filter((settlement) => !held.has(settlement.entry.aggregate.bucket.bucket)))
+        left = ours
       } catch (error) {
         onError(error)
         if (failureOf(error) === 'statement') connection.reset()
@@ -140,12 +140,17 @@ export function createSettler(options: SettlerOptions): Settler {
       })
     },
     async suspect(entries) {
-      const { rows } = await connection.query<{ held: number[] }>(statements.markSuspect, [
-        ...fenceOf(entries),
-        entries.map((entry) => entry.event.id),
-      ])
-      const held = new Set(rows[0]?.held)
-      return entries.filter((entry) => held.has(entry.aggregate.bucket.bucket))
+      for (let left = entries; left.length > 0;) {
+        const { rows } = await connection.query<{ held: number[] }>(statements.markSuspect, [
+          ...fenceOf(left),
+          left.map((entry) => entry.event.id),
+        ])
+        const held = new Set(rows[0]?.held)
+        const ours = left.filter((entry) => held.has(entry.aggregate.bucket.bucket))
+        if (ours.length === left.length) return ours
+        left = ours
+      }
+      return []
     },
     async restore(entries) {
       const { rows } = await connection.query<{ bucket: number }>(statements.restoreDead, [
@@ -161,6 +166,11 @@ export function createSettler(options: SettlerOptions): Settler {
       stopped = true
     },
   }
+}
+
+/** Rows that were written together lie together. */
+function byPosition(a: Settlement, b: Settlement): number {
+  return a.entry.event.position < b.entry.event.position ? -1 : 1
 }
 
 function statementFor(

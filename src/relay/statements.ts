@@ -116,7 +116,7 @@ export function createStatements(schema: string) {
             WHERE k.owner = $1::text::uuid AND k.bucket = ANY ($2::int[])
             ORDER BY k.bucket FOR NO KEY UPDATE) AS mine
       WHERE b.bucket = mine.bucket
-      RETURNING pg_notify('waybill_' || '"waybill".outbox_events'::regclass::oid, '')`),
+      RETURNING pg_notify('waybill_' || '"waybill".outbox_events'::regclass::oid, 'buckets')`),
 
     leave: sql(`DELETE FROM "waybill".outbox_relays WHERE relay_id = $1::text::uuid`),
 
@@ -128,9 +128,9 @@ export function createStatements(schema: string) {
                               ELSE clock_timestamp() + $2::text::float8 * interval '1 millisecond' END
       WHERE relay_id = $1::text::uuid AND EXISTS (SELECT FROM quick)`),
 
-    // The four settlements. Each takes effect only under a current token: the buckets' rows are share-locked, so
-    // no other relay can take one between the check and the commit. Answers the rows changed and the buckets that
-    // were still ours.
+    // The settlements. Each takes effect only under current tokens, for all of its events or for none: the buckets'
+    // rows are share-locked, so no other relay can take one between the check and the commit. Answers the buckets
+    // that are still ours. Primary key; in position order, as the rows lie.
     markPublished: settlement(
       sql,
       'unnest($4::uuid[], $5::text[]) AS m(id, receipt)',
@@ -142,7 +142,8 @@ export function createStatements(schema: string) {
       sql,
       'unnest($4::uuid[], $5::text[]) AS m(id, receipt)',
       `processed_at = now(), receipt = m.receipt, crashes = 0, retry_after = NULL`,
-      `, heads AS (
+      `RETURNING e.id, e.aggregate_type, e.aggregate_id, e.intent_scope, e.revision
+      ), heads AS (
         SELECT h.aggregate_type, h.aggregate_id, h.intent_scope, m.id, m.revision
         FROM marked AS m
         JOIN "waybill".publication_heads AS h
@@ -155,8 +156,7 @@ export function createStatements(schema: string) {
             relayed_revision = greatest(h.relayed_revision, n.revision)
         FROM (SELECT DISTINCT ON (aggregate_type, aggregate_id, intent_scope) * FROM heads
               ORDER BY aggregate_type, aggregate_id, intent_scope, revision DESC) AS n
-        WHERE h.aggregate_type = n.aggregate_type AND h.aggregate_id = n.aggregate_id AND h.intent_scope = n.intent_scope
-      )`,
+        WHERE h.aggregate_type = n.aggregate_type AND h.aggregate_id = n.aggregate_id AND h.intent_scope = n.intent_scope`,
     ),
     markFailed: settlement(
       sql,
@@ -167,8 +167,8 @@ export function createStatements(schema: string) {
     markDead: settlement(
       sql,
       'unnest($4::uuid[], $5::int[], $6::boolean[], $7::text[]) AS m(id, attempts, holds, error)',
-      `attempts = m.attempts, dead_at = now(), holds = m.holds, last_attempt_at = now(), last_error = m.error,
-       retry_after = NULL`,
+      `attempts = m.attempts, crashes = 0, dead_at = now(), holds = m.holds, last_attempt_at = now(),
+       last_error = m.error, retry_after = NULL`,
     ),
     markSurvived: settlement(sql, 'unnest($4::uuid[]) AS m(id)', 'crashes = 0'),
 
@@ -195,15 +195,14 @@ const fence = `
         WHERE k.owner = $1::text::uuid
         ORDER BY k.bucket FOR SHARE OF k`
 
-function settlement(sql: (text: string) => string, marks: string, set: string, more = ''): string {
+function settlement(sql: (text: string) => string, marks: string, set: string, returning = ''): string {
   return sql(`
       WITH fence AS MATERIALIZED (${fence}
       ), marked AS (
         UPDATE "waybill".outbox_events AS e SET ${set}
         FROM ${marks}
-        WHERE e.id = m.id AND e.bucket IN (SELECT f.bucket FROM fence AS f)
-          AND ${pending}
-        RETURNING e.id, e.aggregate_type, e.aggregate_id, e.intent_scope, e.revision
-      )${more}
-      SELECT (SELECT count(*)::int FROM marked) AS changed, ARRAY(SELECT f.bucket::int FROM fence AS f) AS held`)
+        WHERE e.id = m.id AND ${pending} AND (SELECT count(*) FROM fence) = cardinality($2::int[])
+        ${returning}
+      )
+      SELECT ARRAY(SELECT f.bucket::int FROM fence AS f) AS held`)
 }
