@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { CommanderError } from 'commander'
 import { WaybillError, cleanText, describeError } from '../errors.ts'
+import { packageVersion } from '../version.ts'
 import { pairAggregate } from './aggregate-option.ts'
 import { createContext } from './context.ts'
 import { exitCodeOf, exitCodes } from './exit-code.ts'
@@ -66,9 +66,4 @@ function stacks(error: unknown): string[] {
   const found: string[] = []
   for (let e = error; e instanceof Error && found.length < 5; e = e.cause) found.push(e.stack ?? e.message)
   return found
-}
-
-function packageVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
 }
