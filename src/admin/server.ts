@@ -7,7 +7,6 @@ import type { Telemetry } from '../telemetry/events.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { type Health, createAdminApp } from './app.ts'
 import { checkBinding } from './guard.ts'
-import { createSerialConnection } from './serial-connection.ts'
 
 export interface AdminServerOptions {
   /** Default: `127.0.0.1`. Anything that other machines can reach needs a token. */
@@ -45,8 +44,7 @@ export function createAdminServer(options: AdminServerOptions): AdminServer {
   const { host = '127.0.0.1', port = 4747, token, database, telemetry } = options
   checkBinding(host, token)
   const stopping = new AbortController()
-  const connect = () =>
-    createSerialConnection(createConnection({ applicationName: 'waybill admin', ...database }))
+  const connect = () => createConnection({ applicationName: 'waybill admin', ...database })
   const reader = connect()
   const actor = connect()
   const app = createAdminApp({
