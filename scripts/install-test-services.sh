@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs the brokers that the tests start, from Debian's (or Ubuntu's) packages. Run as root. Installs only what
-# is missing, and starts nothing: each test file starts a broker of its own.
+# Installs the servers that the tests start, from Debian's (or Ubuntu's) packages. Run as root. Installs only what
+# is missing, and starts nothing: each test file starts its own.
 set -euo pipefail
 
-packages=(rabbitmq-server)
+packages=(rabbitmq-server pgbouncer)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -11,8 +11,12 @@ export interface TcpProxy {
   readonly accepted: number
   /** Resets every connection (RST); new ones are taken as before. */
   reset(): void
-  /** From now on nothing gets through, in either direction, and nobody is told; `false` ends it for new bytes. */
-  blackhole(on?: boolean): void
+  /**
+   * From now on nothing gets through, in either direction, and nobody is told; `false` ends it for new bytes. With
+   * `only`: for the open connections whose first piece from the client holds this text (PostgreSQL's start-up names
+   * the application); their reconnections get through.
+   */
+  blackhole(on?: boolean, only?: string): void
   /** Holds back every piece of data by so many milliseconds, in both directions. */
   delay(ms: number): void
   /** New connections go to this port. */
@@ -28,7 +32,9 @@ export interface TcpProxy {
 export async function createProxy(targetPort: number): Promise<TcpProxy> {
   const open = new Set<Socket>()
   let target = targetPort
-  let swallow = false
+  let swallowAll = false
+  const hellos = new Map<Socket, string>()
+  const swallowed = new Set<Socket>()
   let delayMs = 0
   let accepted = 0
   const server: Server = createServer({ allowHalfOpen: true }, (inside) => {
@@ -38,12 +44,15 @@ export async function createProxy(targetPort: number): Promise<TcpProxy> {
       open.add(socket.setNoDelay(true))
       socket.on('close', () => open.delete(socket))
     }
-    pipe(inside, outside)
-    pipe(outside, inside)
+    inside.once('data', (data) => hellos.set(inside, data.toString('latin1')))
+    inside.on('close', () => hellos.delete(inside))
+    const swallow = () => swallowAll || swallowed.has(inside)
+    pipe(inside, outside, swallow)
+    pipe(outside, inside, swallow)
   })
 
   /** In order, also when the delay changes: each piece waits for the one before it. */
-  function pipe(from: Socket, to: Socket): void {
+  function pipe(from: Socket, to: Socket, swallow: () => boolean): void {
     let last = Promise.resolve()
     const later = (act: () => void): void => {
       const ms = delayMs
@@ -53,19 +62,19 @@ export async function createProxy(targetPort: number): Promise<TcpProxy> {
       })
     }
     from.on('data', (data) => {
-      if (swallow) return
+      if (swallow()) return
       if (!to.writableNeedDrain) return later(() => to.write(data))
       from.pause()
       to.once('drain', () => from.resume())
       later(() => to.write(data))
     })
     from.on('end', () => {
-      if (!swallow) later(() => to.end())
+      if (!swallow()) later(() => to.end())
     })
     // One side's fault is the other's, unless nobody may notice.
     from.on('error', () => undefined)
     from.on('close', () => {
-      if (!swallow) to.destroy()
+      if (!swallow()) to.destroy()
     })
   }
 
@@ -99,7 +108,13 @@ export async function createProxy(targetPort: number): Promise<TcpProxy> {
       return accepted
     },
     reset,
-    blackhole: (on = true) => (swallow = on),
+    blackhole(on = true, only) {
+      if (only === undefined) swallowAll = on
+      if (!on) swallowed.clear()
+      if (!on || only === undefined) return
+      for (const [socket, hello] of hellos) if (hello.includes(only)) swallowed.add(socket)
+      if (swallowed.size === 0) throw new Error(`no open connection began with ${JSON.stringify(only)}`)
+    },
     delay: (ms) => (delayMs = ms),
     retarget: (next) => (target = next),
     down,

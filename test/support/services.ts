@@ -14,7 +14,7 @@ declare module 'vitest' {
 export const postgresMajors = [14, 15, 16, 17] as const
 
 /** Everything that a test may need and a machine may lack. */
-export type ServiceName = 'rabbitmq' | `postgres-${(typeof postgresMajors)[number]}`
+export type ServiceName = 'rabbitmq' | 'pgbouncer' | `postgres-${(typeof postgresMajors)[number]}`
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
@@ -34,11 +34,21 @@ export function findRabbitmq(): string | undefined {
   )
 }
 
+/** Debian has it among the programs of the administrator, where PATH of others does not look. */
+export function findPgbouncer(): string | undefined {
+  return findProgram('pgbouncer', ['/usr/sbin'])
+}
+
 /** Why a service cannot be had here, or undefined when it can. */
 export function whyMissing(service: ServiceName): string | undefined {
   if (service === 'rabbitmq') {
     const there = process.env['WAYBILL_TEST_RABBITMQ_URL'] !== undefined || findRabbitmq() !== undefined
     return there ? undefined : 'rabbitmq-server is not installed (scripts/install-test-services.sh)'
+  }
+  if (service === 'pgbouncer') {
+    return findPgbouncer() === undefined
+      ? 'pgbouncer is not installed (scripts/install-test-services.sh)'
+      : undefined
   }
   const major = Number(service.slice('postgres-'.length))
   return findBinaries(major) === undefined ? 'run npm ci in test/postgres-majors' : undefined
