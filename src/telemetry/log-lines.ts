@@ -25,7 +25,8 @@ export const logLines: { readonly [Name in TelemetryEventName]: LogLine<Name> } 
   },
   'relay.crash_suspected': {
     level: 'warn',
-    message: 'took a bucket from a relay that died, its first events go one by one',
+    message:
+      'took a bucket from a relay that died, its first events go in groups that shrink with each death',
   },
   'database.down': { level: 'error', message: 'database is away, waiting for it' },
   'database.up': { level: 'info', message: 'database is back' },

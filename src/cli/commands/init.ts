@@ -29,7 +29,11 @@ export function initCommand({ format }: { format: 'yaml' | 'ts' }): Action {
         run: 'export DATABASE_URL=postgres://user:password@localhost:5432/app',
       },
       { do: 'make the tables', run: `waybill migrate${config}` },
-      { do: 'start the relay: it prints each event as a line of JSON', run: `waybill relay${config}` },
+      {
+        do: 'start the relay: it prints each event as a line of JSON',
+        run: `waybill relay${config}`,
+        note: 'in production start node_modules/.bin/waybill itself: npx does not pass SIGTERM on',
+      },
     ]
     output.data({ file: path, next })
     output.print(output.paint('green', `wrote ${file}`))
@@ -38,6 +42,7 @@ export function initCommand({ format }: { format: 'yaml' | 'ts' }): Action {
     for (const [index, step] of next.entries()) {
       output.print(`  ${index + 1}. ${step.do}`)
       output.print(`     ${output.paint('cyan', step.run)}`)
+      if (step.note !== undefined) output.print(`     (${step.note})`)
     }
     output.print()
     output.print('Then write your first event, in the transaction of your own change or with any SQL client:')
