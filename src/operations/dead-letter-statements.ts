@@ -6,23 +6,35 @@ import { deadSql } from './event-state.ts'
 // Locks are taken in the relay's order (buckets by number, then events), so that neither waits for the other in a
 // circle. `rescan` makes the owner of a bucket read it from the start; the NOTIFY makes one that sleeps look now.
 
+// An event is looked up by the primary key, and its state is tested outside of that look-up: OFFSET 0 keeps it there.
+// A planner that was told both at once, and has no statistics, believes that there is hardly any dead letter: it goes
+// through all of them for each chunk, or even for each event.
+const byId = (id: string, columns: string) => `SELECT ${columns}, e.dead_at, e.processed_at, e.discarded_at
+      FROM "waybill".outbox_events AS e WHERE e.id = ${id} OFFSET 0`
+
 const locks = {
-  // Index: the primary key.
-  wanted: `SELECT e.id, e.bucket FROM "waybill".outbox_events AS e
-    WHERE e.id = ANY ($1::text[]::uuid[]) AND ${deadSql}`,
+  wanted: `SELECT e.id, e.bucket, e.position
+    FROM unnest($1::text[]::uuid[]) AS asked(id)
+    CROSS JOIN LATERAL (
+      ${byId('asked.id', 'e.id, e.bucket, e.position')}
+    ) AS e
+    WHERE ${deadSql}`,
   buckets: `SELECT k.bucket FROM "waybill".outbox_buckets AS k
     WHERE k.bucket IN (SELECT w.bucket FROM wanted AS w)
     ORDER BY k.bucket FOR NO KEY UPDATE`,
-  letters: `SELECT e.id, e.position, e.bucket, e.aggregate_type, e.aggregate_id, e.revision, e.intent_scope,
-           e.attempts, e.holds, e.last_error
-    FROM "waybill".outbox_events AS e
-    WHERE e.id IN (SELECT w.id FROM wanted AS w) AND e.bucket IN (SELECT b.bucket FROM buckets AS b) AND ${deadSql}
-    ORDER BY e.position FOR UPDATE`,
+  // The state is tested again, now on the version that is locked.
+  letters: `SELECT e.*
+    FROM (SELECT w.id FROM wanted AS w JOIN buckets AS b ON b.bucket = w.bucket ORDER BY w.position) AS w
+    CROSS JOIN LATERAL (
+      ${byId('w.id', 'e.id, e.aggregate_type, e.aggregate_id, e.revision, e.intent_scope, e.attempts, e.holds')}
+      FOR UPDATE
+    ) AS e
+    WHERE ${deadSql}`,
 }
 
 // Newer revisions of the same pair and scope that are out: known to the head, or seen in the rows (indexes: the
 // primary key of publication_heads, outbox_events_revision).
-const judged = `SELECT l.id, l.holds, NOT $5::boolean AND l.revision IS NOT NULL AND (
+const judged = `SELECT l.id, l.attempts, l.holds, NOT $5::boolean AND l.revision IS NOT NULL AND (
         EXISTS (
           SELECT FROM "waybill".publication_heads AS h
           WHERE h.aggregate_type = l.aggregate_type AND h.aggregate_id = l.aggregate_id
@@ -42,12 +54,16 @@ const wake = {
   woken: `SELECT pg_notify('waybill_' || $4::text::regclass::oid, 'buckets') FROM (SELECT FROM raised LIMIT 1) AS r`,
 }
 
+// What a decision records of the event: as it was before.
+const changedColumns = `e.aggregate_type, e.aggregate_id, e.revision, e.intent_scope, e.id, e.last_error,
+              j.attempts, j.holds`
+
 const record = (action: string, details = '') => `INSERT INTO "waybill".decisions
       (action, aggregate_type, aggregate_id, revision, intent_scope, event_id, decided_by, reason, details)
-    SELECT '${action}', l.aggregate_type, l.aggregate_id, l.revision,
-           CASE WHEN l.revision IS NOT NULL THEN l.intent_scope END, l.id, $2::text, $3::text,
-           jsonb_build_object('attempts', l.attempts, 'held', l.holds, 'error', left(l.last_error, 500)${details})
-    FROM letters AS l JOIN changed AS c ON c.id = l.id`
+    SELECT '${action}', c.aggregate_type, c.aggregate_id, c.revision,
+           CASE WHEN c.revision IS NOT NULL THEN c.intent_scope END, c.id, $2::text, $3::text,
+           jsonb_build_object('attempts', c.attempts, 'held', c.holds, 'error', left(c.last_error, 500)${details})
+    FROM changed AS c`
 
 const outcomes = `SELECT j.id::text AS "id", j.overtaken AS "overtaken"
   FROM judged AS j LEFT JOIN woken ON true`
@@ -60,7 +76,7 @@ export const retryStatement = steps(
     changed: `UPDATE "waybill".outbox_events AS e
     SET dead_at = NULL, holds = false, attempts = 0, crashes = 0, retry_after = NULL, last_attempt_at = NULL
     FROM judged AS j WHERE e.id = j.id AND NOT j.overtaken
-    RETURNING e.id, e.bucket`,
+    RETURNING ${changedColumns}, e.bucket`,
     ...wake,
     recorded: record('retried', `, 'allowOlder', $5::boolean`),
   },
@@ -71,10 +87,10 @@ export const retryStatement = steps(
 export const discardStatement = steps(
   {
     ...locks,
-    judged: 'SELECT l.id, l.holds, false AS overtaken FROM letters AS l',
+    judged: 'SELECT l.id, l.attempts, l.holds, false AS overtaken FROM letters AS l',
     changed: `UPDATE "waybill".outbox_events AS e SET discarded_at = clock_timestamp(), holds = false
     FROM judged AS j WHERE e.id = j.id
-    RETURNING e.id, CASE WHEN j.holds THEN e.bucket END AS bucket`,
+    RETURNING ${changedColumns}, CASE WHEN j.holds THEN e.bucket END AS bucket`,
     ...wake,
     recorded: record('discarded'),
   },

@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import { type Connection, createConnection } from '../../src/database/connection.ts'
+import { discardStatement, retryStatement } from '../../src/operations/dead-letter-statements.ts'
+import { retryDeadLetters } from '../../src/operations/dead-letters.ts'
+import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { dead, planOf, plant } from './plant.ts'
+
+let database: TestDatabase
+let db: Connection
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  db = createConnection({ databaseUrl: database.url, schema: 'waybill' })
+  // The planner is to have no statistics.
+  await database.query('ALTER TABLE "waybill".outbox_events SET (autovacuum_enabled = off)')
+})
+afterAll(() => db.close())
+beforeEach(() => database.query('TRUNCATE "waybill".outbox_events, "waybill".decisions'))
+
+it.each([
+  ['retried', retryStatement, [false]],
+  ['discarded', discardStatement, []],
+])('a chunk that is %s is looked up by the primary key, with no statistics at all', async (_, sql, more) => {
+  const rows = await database.rows<{ id: string }>(
+    `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload, dead_at, last_attempt_at)
+     SELECT 'bulk', 'b-' || n, 'bulk.done', '{}', now(), now() FROM generate_series(1, 5000) AS n RETURNING id::text`,
+  )
+  const ids = rows.slice(0, 500).map(({ id }) => id)
+  const plan = await planOf(database, sql, [ids, 'ben', 'why', '"waybill".outbox_events', ...more])
+  const lookUps = plan.filter(({ index }) => index === 'outbox_events_pkey').map(({ condition }) => condition)
+  expect(lookUps).toEqual(
+    expect.arrayContaining(['(id = asked.id)', expect.stringMatching(/^\(id = w(_\d)?\.id\)$/)]),
+  )
+  expect(plan.map(({ index }) => index)).not.toContain('outbox_events_dead')
+})
+
+it('a letter that changes while it is waited for is judged, and recorded, as it is then', async () => {
+  const [held, freed] = await plant(
+    database,
+    { ...dead, aggregate: ['order', '1'] },
+    { ...dead, aggregate: ['order', '2'] },
+  )
+  const other = await database.connect()
+  await other.query('BEGIN')
+  await other.query(`UPDATE waybill.outbox_events SET attempts = 9, last_error = 'newer' WHERE id = $1`, [
+    held!.id,
+  ])
+  await other.query('UPDATE waybill.outbox_events SET dead_at = NULL WHERE id = $1', [freed!.id])
+  const running = retryDeadLetters(db, 'waybill', { all: true })
+  const waiting = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = $1`
+  await expect.poll(async () => (await database.rows(waiting, [database.name])).length).toBe(1)
+  await other.query('COMMIT')
+  expect(await running).toMatchObject({ matched: 2, changed: 1, skipped: { 'changed-meanwhile': 1 } })
+  expect(await database.rows('SELECT event_id::text, details FROM "waybill".decisions')).toMatchObject([
+    { event_id: held!.id, details: { attempts: 9, error: 'newer' } },
+  ])
+})
