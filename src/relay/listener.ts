@@ -45,6 +45,7 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
 
   async function run(): Promise<void> {
     let failures = 0
+    let heard: Session | undefined
     while (!stopping.signal.aborted) {
       try {
         const session = await connection.session()
@@ -58,9 +59,10 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
         if (state !== 'up') {
           state = 'up'
           telemetry.emit('listener.up', {})
-          // Whatever was said while nobody listened is lost.
-          onNotify('buckets')
         }
+        // Whatever was said while nobody listened is lost, also when the next session came at once.
+        if (heard !== session) onNotify('buckets')
+        heard = session
         failures = 0
         await untilCheck(session.client)
       } catch (error) {

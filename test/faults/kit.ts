@@ -47,19 +47,23 @@ export function readSessions(database: Pick<TestDatabase, 'rows'>): Promise<Sess
   )
 }
 
-/** Terminates the relay's sessions of one name that are in this state; answers the process ids. */
+/** Terminates the relay's sessions of one name, or those of them that wait for a lock; answers their process ids. */
 export async function terminate(
   database: Pick<TestDatabase, 'rows'>,
   name: RelaySession,
   { waiting = false }: { waiting?: boolean } = {},
 ): Promise<number[]> {
-  const rows = await database.rows<{ pid: number }>(
-    `SELECT pid FROM pg_stat_activity
-     WHERE datname = current_database() AND application_name = $1 AND ($2 = false OR wait_event_type = 'Lock')
-       AND pg_terminate_backend(pid)`,
-    [name, waiting],
-  )
+  const rows = await database.rows<{ pid: number }>(terminating(name, waiting))
   return rows.map(({ pid }) => pid)
+}
+
+/** The same as SQL; answers when they have ended. Chosen first and terminated then: the planner orders conditions. */
+export function terminating(name: RelaySession, waiting = false): string {
+  return `WITH chosen AS MATERIALIZED (
+      SELECT pid FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = '${name}' AND (${!waiting} OR wait_event_type = 'Lock')
+    )
+    SELECT pid, pg_terminate_backend(pid, 5000) AS ended FROM chosen`
 }
 
 /** Resolves with the answer once there is one; for what only a look at the database can tell. */
@@ -77,10 +81,16 @@ export async function eventually<T>(
   }
 }
 
-/** Resolves when a session of this name waits for a lock. */
-export function untilWaiting(database: Pick<TestDatabase, 'rows'>, name: RelaySession): Promise<SessionRow> {
+/** Resolves when a session of this name, other than `not`, waits for a lock. */
+export function untilWaiting(
+  database: Pick<TestDatabase, 'rows'>,
+  name: RelaySession,
+  not?: number,
+): Promise<SessionRow> {
   return eventually(`${name} waits for a lock`, async () =>
-    (await readSessions(database)).find((session) => session.name === name && session.waitsFor === 'Lock'),
+    (await readSessions(database)).find(
+      (session) => session.name === name && session.waitsFor === 'Lock' && session.pid !== not,
+    ),
   )
 }
 

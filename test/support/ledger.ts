@@ -62,8 +62,14 @@ export interface Writers {
  */
 export interface Ledger {
   startWriters(options?: WriterOptions): Writers
-  /** Writes so many events in one transaction over the aggregates in turn; they count as acknowledged. */
-  write(count: number, options?: { aggregates?: number; filling?: number }): Promise<void>
+  /**
+   * Writes so many events in one transaction over the aggregates in turn; they count as acknowledged. `beforeCommit`
+   * is SQL that runs right before the commit, in the same round trip.
+   */
+  write(
+    count: number,
+    options?: { aggregates?: number; filling?: number; beforeCommit?: string },
+  ): Promise<void>
   /** To be called by whatever stands for the broker, at the moment in which it has the message. */
   arrived(arrival: Arrival): void
   /** `performance.now()` of each arrival, in order. */
@@ -164,7 +170,7 @@ export async function createLedger(
     arrivedAt,
     startWriters: (options = {}) =>
       startWriters({ url: url(), statement, acknowledged, prepare, ...options }),
-    async write(count, { aggregates = 20, filling = 20 } = {}) {
+    async write(count, { aggregates = 20, filling = 20, beforeCommit = '' } = {}) {
       await prepare(aggregates)
       await connected(async (client) => {
         const ids: string[] = []
@@ -177,7 +183,7 @@ export async function createLedger(
             values: [`a-${(n % aggregates) + 1}`, ids[n], 'x'.repeat(filling)],
           })
         }
-        await client.query('COMMIT')
+        await client.query(`${beforeCommit}; COMMIT`)
         for (const id of ids) acknowledged.add(id)
       })
     },
