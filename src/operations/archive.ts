@@ -16,7 +16,7 @@ export interface Archive {
   readonly columns: string
 }
 
-// `bucket` is computed; everything else of an event is worth keeping.
+// A column that the archive computes itself is not copied; everything else of an event is worth keeping.
 const columnsStatement = `
   SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
          EXISTS (SELECT FROM pg_attribute AS c
@@ -42,8 +42,7 @@ export async function openArchive(db: Connection, schema: string, archive: Archi
   if (missing.length === rows.length) {
     throw new WaybillError(
       'CONFIGURATION_INVALID',
-      `the archive table ${target} does not exist, make it with: CREATE TABLE ${target} (LIKE ${outbox}); ` +
-        `ALTER TABLE ${target} DROP COLUMN bucket`,
+      `the archive table ${target} does not exist, make it with: CREATE TABLE ${target} (LIKE ${outbox})`,
     )
   }
   const [first] = missing

@@ -1,4 +1,4 @@
-import { deadSql } from './event-state.ts'
+import { bucketSql, deadSql } from './event-state.ts'
 
 // The two actions on a chunk of dead letters, each one statement and so one transaction. $1 ids, $2 who decided,
 // $3 why, $4 the table's name; for a retry $5 whether older revisions may go out after newer ones.
@@ -16,7 +16,7 @@ const locks = {
   wanted: `SELECT e.id, e.bucket, e.position
     FROM unnest($1::text[]::uuid[]) AS asked(id)
     CROSS JOIN LATERAL (
-      ${byId('asked.id', 'e.id, e.bucket, e.position')}
+      ${byId('asked.id', `e.id, ${bucketSql} AS bucket, e.position`)}
     ) AS e
     WHERE ${deadSql}`,
   buckets: `SELECT k.bucket FROM "waybill".outbox_buckets AS k
@@ -76,7 +76,7 @@ export const retryStatement = steps(
     changed: `UPDATE "waybill".outbox_events AS e
     SET dead_at = NULL, holds = false, attempts = 0, crashes = 0, retry_after = NULL, last_attempt_at = NULL
     FROM judged AS j WHERE e.id = j.id AND NOT j.overtaken
-    RETURNING ${changedColumns}, e.bucket`,
+    RETURNING ${changedColumns}, ${bucketSql} AS bucket`,
     ...wake,
     recorded: record('retried', `, 'allowOlder', $5::boolean`),
   },
@@ -90,7 +90,7 @@ export const discardStatement = steps(
     judged: 'SELECT l.id, l.attempts, l.holds, false AS overtaken FROM letters AS l',
     changed: `UPDATE "waybill".outbox_events AS e SET discarded_at = clock_timestamp(), holds = false
     FROM judged AS j WHERE e.id = j.id
-    RETURNING ${changedColumns}, CASE WHEN j.holds THEN e.bucket END AS bucket`,
+    RETURNING ${changedColumns}, CASE WHEN j.holds THEN ${bucketSql} END AS bucket`,
     ...wake,
     recorded: record('discarded'),
   },

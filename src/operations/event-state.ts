@@ -3,6 +3,9 @@ import type { EventState } from '../types.ts'
 // The one place that says in SQL what the words of `eventStates` mean. Every expression is about a row of
 // "waybill".outbox_events under the alias `e` and stands as it is in statements written for that schema.
 
+/** The bucket of an event, as the indexes spell it. */
+export const bucketSql = '"waybill".outbox_bucket(e.aggregate_type, e.aggregate_id)'
+
 /** Not settled: the predicate of the index outbox_events_pending. */
 export const unsettledSql = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at IS NULL'
 

@@ -1,7 +1,7 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { type OutboxSample, countLimit } from '../telemetry/events.ts'
-import { blockerSql, unsettledSql } from './event-state.ts'
+import { blockerSql, bucketSql, unsettledSql } from './event-state.ts'
 
 /** A sample that was read, and how old it is by the database's clock. */
 export interface StoredSample {
@@ -17,7 +17,7 @@ const blockersStatement = `
   SELECT count(*)::int AS "aggregates", coalesce(sum(a.failing), 0)::int AS "failing",
          coalesce(array_agg(DISTINCT a.bucket) FILTER (WHERE a.bucket IS NOT NULL), '{}')::int[] AS "buckets"
   FROM (
-    SELECT count(*) FILTER (WHERE b.dead_at IS NULL) AS failing, min(b.bucket) AS bucket
+    SELECT count(*) FILTER (WHERE b.dead_at IS NULL) AS failing, "waybill".outbox_bucket(b.aggregate_type, b.aggregate_id) AS bucket
     FROM (
       SELECT * FROM "waybill".outbox_events AS b WHERE ${blockerSql}
       ORDER BY b.aggregate_type, b.aggregate_id LIMIT $1::int
@@ -41,20 +41,20 @@ const blockedStatement = `
          least(count(*) FILTER (WHERE e.last_attempt_at IS NOT NULL), $1::int)::int AS "failed"
   FROM (
     SELECT e.aggregate_type, e.aggregate_id, e.position, e.last_attempt_at FROM "waybill".outbox_events AS e
-    WHERE e.bucket = ANY ($2::int[]) AND ${unsettledSql}
+    WHERE ${bucketSql} = ANY ($2::int[]) AND ${unsettledSql}
     LIMIT $1::int * 3
   ) AS e
   JOIN blockers AS b ON b.aggregate_type = e.aggregate_type AND b.aggregate_id = e.aggregate_id
     AND b.first < e.position`
 
-// Everything else. For each bucket outbox_events_pending alone is counted and its first row looked up; ordering by
+// Everything else. For each bucket its range of outbox_events_pending is counted and its first row looked up; ordering by
 // position keeps the planner on that index also where its statistics are old. $1 the limit of counts, $2 the limit
 // for unsettled events.
 const countsStatement = `
   SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "sampledAt",
     (SELECT count(*)::int FROM (
       SELECT FROM "waybill".outbox_buckets AS k CROSS JOIN LATERAL (
-        SELECT FROM "waybill".outbox_events AS e WHERE e.bucket = k.bucket AND ${unsettledSql}
+        SELECT FROM "waybill".outbox_events AS e WHERE ${bucketSql} = k.bucket AND ${unsettledSql}
         ORDER BY e.position LIMIT $2::int) AS e
       LIMIT $2::int) AS u) AS "unsettled",
     (SELECT count(*)::int FROM (
@@ -63,7 +63,7 @@ const countsStatement = `
       ORDER BY e.position LIMIT $1::int) AS d) AS "dead",
     (SELECT CASE WHEN count(*) > 0 THEN greatest(0, extract(epoch FROM clock_timestamp() - min(f.created_at))) END::float8
      FROM "waybill".outbox_buckets AS k CROSS JOIN LATERAL (
-      SELECT e.created_at FROM "waybill".outbox_events AS e WHERE e.bucket = k.bucket AND ${unsettledSql}
+      SELECT e.created_at FROM "waybill".outbox_events AS e WHERE ${bucketSql} = k.bucket AND ${unsettledSql}
       ORDER BY e.position LIMIT 1) AS f) AS "oldestPendingAgeSeconds"`
 
 /**

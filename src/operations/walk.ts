@@ -1,6 +1,6 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
-import { lastPosition } from './cursor.ts'
+import { type ListOrder, edges } from './cursor.ts'
 import {
   type Conditions,
   type EventSource,
@@ -9,60 +9,72 @@ import {
   isSelective,
   statesToTest,
 } from './event-filter.ts'
-import { deadSql, unsettledSql } from './event-state.ts'
+import { bucketSql, deadSql, unsettledSql } from './event-state.ts'
 
-// How events are found in position order at a bounded cost for each statement, whatever the number of rows: a
-// statement looks at one window of the source (at most `window` index entries) and says where the window ends, the
-// next one goes on from there.
+// How events are found in the order of their position, or against it, at a bounded cost for each statement, whatever
+// the number of rows: a statement looks at one window of the source (at most `window` index entries) and says where
+// the window ends, the next one goes on from there.
+
+/** How SQL says each order: what lies beyond a position, and what is still inside an end. */
+const words = {
+  oldest: { beyond: '>', inside: '<=', direction: 'ASC', nearest: 'min' },
+  newest: { beyond: '<', inside: '>=', direction: 'DESC', nearest: 'max' },
+} as const
 
 /** $1 after which position, $2 how many rows: the last position of the window, no row when the source ends before. */
-export const windowStatements: Readonly<Record<EventSource, string>> = {
-  // Index outbox_events_position alone.
-  all: `SELECT e.position FROM "waybill".outbox_events AS e
-    WHERE e.position > $1::bigint ORDER BY e.position OFFSET $2::int - 1 LIMIT 1`,
-  // Index outbox_events_dead alone.
-  dead: `SELECT e.position FROM "waybill".outbox_events AS e
-    WHERE ${deadSql} AND e.position > $1::bigint ORDER BY e.position OFFSET $2::int - 1 LIMIT 1`,
-  // Index outbox_events_pending alone. It is ordered inside a bucket only: each bucket gives the same number of
-  // rows, and the window ends where the first bucket has given all of its share.
-  unsettled: `SELECT min(w.position) AS position
-    FROM "waybill".outbox_buckets AS k
-    CROSS JOIN LATERAL (
-      SELECT e.position FROM "waybill".outbox_events AS e
-      WHERE e.bucket = k.bucket AND ${unsettledSql} AND e.position > $1::bigint
-      ORDER BY e.position
-      OFFSET greatest($2::int / (SELECT count(*)::int FROM "waybill".outbox_buckets), 50) - 1 LIMIT 1
-    ) AS w
-    HAVING min(w.position) IS NOT NULL`,
-}
-
-const inWindow = 'e.position > $1::bigint AND e.position <= $2::bigint'
-
-/** $1 and $2 the window (after, up to), $3 how many rows, $4 to $9 the conditions: their positions. */
-const matchStatements: Readonly<Record<EventSource, string>> = {
-  all: `SELECT e.position FROM "waybill".outbox_events AS e
-      WHERE ${inWindow} AND ${conditionsSql(4)}
-      ORDER BY e.position LIMIT $3::int`,
-  dead: `SELECT e.position FROM "waybill".outbox_events AS e
-      WHERE ${deadSql} AND ${inWindow} AND ${conditionsSql(4)}
-      ORDER BY e.position LIMIT $3::int`,
-  unsettled: `SELECT w.position
+export function windowStatement(source: EventSource, order: ListOrder): string {
+  const { beyond, direction, nearest } = words[order]
+  const statements: Readonly<Record<EventSource, string>> = {
+    // Index outbox_events_position alone.
+    all: `SELECT e.position FROM "waybill".outbox_events AS e
+      WHERE e.position ${beyond} $1::bigint ORDER BY e.position ${direction} OFFSET $2::int - 1 LIMIT 1`,
+    // Index outbox_events_dead alone.
+    dead: `SELECT e.position FROM "waybill".outbox_events AS e
+      WHERE ${deadSql} AND e.position ${beyond} $1::bigint
+      ORDER BY e.position ${direction} OFFSET $2::int - 1 LIMIT 1`,
+    // Index outbox_events_pending alone. It is ordered inside a bucket only: each bucket gives the same number of
+    // rows, and the window ends where the first bucket has given all of its share.
+    unsettled: `SELECT ${nearest}(w.position) AS position
       FROM "waybill".outbox_buckets AS k
       CROSS JOIN LATERAL (
         SELECT e.position FROM "waybill".outbox_events AS e
-        WHERE e.bucket = k.bucket AND ${unsettledSql} AND ${inWindow} AND ${conditionsSql(4)}
-        ORDER BY e.position LIMIT $3::int
+        WHERE ${bucketSql} = k.bucket AND ${unsettledSql} AND e.position ${beyond} $1::bigint
+        ORDER BY e.position ${direction}
+        OFFSET greatest($2::int / (SELECT count(*)::int FROM "waybill".outbox_buckets), 50) - 1 LIMIT 1
       ) AS w
-      WHERE $5::text IS NULL OR k.bucket = "waybill".outbox_bucket($5::text, $6::text)
-      ORDER BY w.position LIMIT $3::int`,
+      HAVING ${nearest}(w.position) IS NOT NULL`,
+  }
+  return statements[source]
 }
 
-/** The matching rows of one window: positions from the source's own index, then the rows themselves. */
-export function matchStatement(source: EventSource, columns: string): string {
+/**
+ * The matching rows of one window: positions from the source's own index, then the rows themselves. $1 and $2 the
+ * window (after, up to), $3 how many rows, $4 to $9 the conditions.
+ */
+export function matchStatement(source: EventSource, order: ListOrder, columns: string): string {
+  const { beyond, inside, direction } = words[order]
+  const inWindow = `e.position ${beyond} $1::bigint AND e.position ${inside} $2::bigint`
+  const positions: Readonly<Record<EventSource, string>> = {
+    all: `SELECT e.position FROM "waybill".outbox_events AS e
+      WHERE ${inWindow} AND ${conditionsSql(4)}
+      ORDER BY e.position ${direction} LIMIT $3::int`,
+    dead: `SELECT e.position FROM "waybill".outbox_events AS e
+      WHERE ${deadSql} AND ${inWindow} AND ${conditionsSql(4)}
+      ORDER BY e.position ${direction} LIMIT $3::int`,
+    unsettled: `SELECT w.position
+      FROM "waybill".outbox_buckets AS k
+      CROSS JOIN LATERAL (
+        SELECT e.position FROM "waybill".outbox_events AS e
+        WHERE ${bucketSql} = k.bucket AND ${unsettledSql} AND ${inWindow} AND ${conditionsSql(4)}
+        ORDER BY e.position ${direction} LIMIT $3::int
+      ) AS w
+      WHERE $5::text IS NULL OR k.bucket = "waybill".outbox_bucket($5::text, $6::text)
+      ORDER BY w.position ${direction} LIMIT $3::int`,
+  }
   return `SELECT ${columns}
-    FROM (${matchStatements[source]}) AS found
+    FROM (${positions[source]}) AS found
     JOIN "waybill".outbox_events AS e ON e.position = found.position
-    ORDER BY e.position`
+    ORDER BY e.position ${direction}`
 }
 
 export interface WalkOptions {
@@ -72,7 +84,8 @@ export interface WalkOptions {
   conditions: Conditions
   /** Select list about the row `e`; must hold `position` as text. */
   columns: string
-  /** Position after which to look. */
+  order: ListOrder
+  /** Position after which to look, in that order. */
   after: string
   /** How many rows are wanted. */
   need: number
@@ -89,13 +102,13 @@ export interface Walked<Row> {
 const firstWindow = 1_000
 const largestWindow = 50_000
 
-/** Collects up to `need` matching rows in position order. */
+/** Collects up to `need` matching rows in the order of their position, or against it. */
 export async function walk<Row extends { position: string }>(options: WalkOptions): Promise<Walked<Row>> {
-  const { db, schema, source, conditions, columns, need, isOver = () => false } = options
+  const { db, schema, source, conditions, columns, order, need, isOver = () => false } = options
   const states = statesToTest(source, conditions.states)
   const everyRowMatches = states === null && !isSelective(conditions)
-  const windowSql = inSchema(windowStatements[source], schema)
-  const matchSql = inSchema(matchStatement(source, columns), schema)
+  const windowSql = inSchema(windowStatement(source, order), schema)
+  const matchSql = inSchema(matchStatement(source, order, columns), schema)
   const rows: Row[] = []
   let after = options.after
   for (let window = firstWindow; ; window = Math.min(window * 4, largestWindow)) {
@@ -104,7 +117,7 @@ export async function walk<Row extends { position: string }>(options: WalkOption
       : (await db.query<{ position: string }>(windowSql, [after, window])).rows[0]?.position
     const found = await db.query<Row>(matchSql, [
       after,
-      end ?? lastPosition,
+      end ?? edges[order].end,
       need - rows.length,
       ...conditionValues(conditions, states),
     ])

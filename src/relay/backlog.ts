@@ -135,6 +135,7 @@ export class Backlog {
       returned.set(event.bucket, seen)
       if (event.body === null) seen.cut = true
       if (seen.cut) continue
+      if (event.position < seen.last) throw new Error('the source gave the events of a bucket out of order')
       seen.rows++
       seen.last = event.position
       if (this.#takeIn(event as SourceEvent, now, false)) added++

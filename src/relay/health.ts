@@ -1,4 +1,4 @@
-import { describeError } from '../errors.ts'
+import { WaybillError, describeError } from '../errors.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 
 /** What `/livez` and `/readyz` say. */
@@ -22,6 +22,8 @@ export interface HealthKeeper {
   /** An event was settled. */
   progressed(): void
   now(): Health
+  /** The last failure, when waiting will not mend it (a missing grant, a schema that is not migrated). */
+  readonly fatal: WaybillError | undefined
 }
 
 /** Due work that has not moved for so long, in milliseconds, makes the relay not ready. */
@@ -40,6 +42,7 @@ export function createHealth(options: {
   let startedAt: number | undefined
   let downSince = 0
   let error = ''
+  let fatal: WaybillError | undefined
   let progressedAt = performance.now()
   const down = new Map<string, string>()
   telemetry.on('destination.down', ({ destination, error: reason }) => down.set(destination, reason))
@@ -76,6 +79,7 @@ export function createHealth(options: {
     },
     failed(part, failure) {
       error = describeError(failure, 300)
+      fatal = failure instanceof WaybillError && !failure.retryable ? failure : undefined
       if (failing.size === 0) {
         downSince = performance.now()
         telemetry.emit('database.down', { error })
@@ -84,6 +88,9 @@ export function createHealth(options: {
     },
     progressed() {
       progressedAt = performance.now()
+    },
+    get fatal() {
+      return failing.size > 0 ? fatal : undefined
     },
     now() {
       const why = reason()

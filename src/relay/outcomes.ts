@@ -220,11 +220,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   async function restore(destination: Destination, dead: readonly Entry[], error: string): Promise<void> {
     try {
       await settler.idle()
-      await settler.restore(dead)
+      const count = await settler.restore(dead)
       const now = performance.now()
       for (const { aggregate } of dead) backlog.unhold(aggregate, now)
       for (const bucket of new Set(dead.map((entry) => entry.aggregate.bucket))) backlog.rewind(bucket, now)
-      telemetry.emit('event.restored', { destination: destination.name, count: dead.length, error })
+      telemetry.emit('event.restored', { destination: destination.name, count, error })
       options.onProgress()
     } catch (failure) {
       // They stay dead letters, where people see them and can retry them.

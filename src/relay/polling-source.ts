@@ -10,13 +10,13 @@ type Row = [
   aggregateId: string,
   eventType: string,
   body: string | null,
-  headers: string,
+  headers: string | null,
   revision: string | null,
   operationId: string | null,
   createdAtMicros: string,
-  attempts: number,
-  crashes: number,
-  retryInMs: number,
+  attempts: number | null,
+  crashes: number | null,
+  retryInMs: number | null,
 ]
 
 /** Bytes of stored (perhaps compressed) payload that one read may bring in; the first row of each part comes always. */
@@ -158,13 +158,13 @@ function toEvent(row: Row): ReadEvent {
     aggregateId,
     eventType,
     body,
-    headers,
+    headers: headers ?? '{}',
     revision,
     operationId,
     createdAtMicros,
     replay: null,
-    attempts,
-    crashes,
-    retryInMs,
+    attempts: attempts ?? 0,
+    crashes: crashes ?? 0,
+    retryInMs: retryInMs ?? 0,
   }
 }

@@ -66,7 +66,11 @@ export interface Relay {
    * published again by the next owner. Idempotent.
    */
   stop(options?: { graceMs?: number }): Promise<{ clean: boolean }>
-  /** Publishes everything that is due, then stops. */
+  /**
+   * Publishes everything that is due, then stops.
+   *
+   * @throws as `start`, and PERMISSION_DENIED
+   */
   drain(): Promise<DrainReport>
   health(): Health
 }
@@ -339,14 +343,16 @@ export function createRelay(options: RelayOptions): Relay {
         telemetry.on('event.dead', () => report.dead++),
       ]
       await relay.start()
-      while (!drained()) {
+      while (!drained() && health.fatal === undefined) {
         // Asleep it would find out only at its next look that nothing is left.
         if (!reader.quiet) wakeup.nudge()
         await pause(10, stopping.signal)
       }
       report.stuck = dispatcher.waiting
+      const { fatal } = health
       await relay.stop()
       for (const stop of off) stop()
+      if (fatal !== undefined) throw fatal
       return report
     },
     health: () => health.now(),

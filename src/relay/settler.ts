@@ -43,8 +43,8 @@ export interface Settler {
   settle(settlement: Settlement): void
   /** Puts it on record that these events are about to be tried with care; answers those that still are ours. */
   suspect(entries: readonly Entry[]): Promise<readonly Entry[]>
-  /** Makes dead letters pending again. Answers the buckets that were touched. */
-  restore(entries: readonly Entry[]): Promise<readonly number[]>
+  /** Makes dead letters pending again, all or none. Answers how many. */
+  restore(entries: readonly Entry[]): Promise<number>
   readonly pending: number
   /** Resolves when everything handed in so far is written or given up. */
   idle(): Promise<void>
@@ -153,11 +153,11 @@ export function createSettler(options: SettlerOptions): Settler {
       return []
     },
     async restore(entries) {
-      const { rows } = await connection.query<{ bucket: number }>(statements.restoreDead, [
+      const { rowCount } = await connection.query(statements.restoreDead, [
         ...fenceOf(entries),
         entries.map((entry) => entry.event.id),
       ])
-      return [...new Set(rows.map((row) => row.bucket))]
+      return rowCount
     },
     async idle() {
       while (running !== undefined) await running

@@ -1,17 +1,21 @@
 import { inSchema } from '../database/identifiers.ts'
 
-// The columns of an event that the relay needs, as text: no parser of `pg` runs for them. The order is the
-// order in which polling-source.ts takes the columns apart. No value that a plain INSERT may have given a row
-// ('infinity') fails the read of its neighbours.
-const columns = (payload = 'e.payload::text') => `e.bucket, e.position::text, e.id::text, e.aggregate_type,
-         e.aggregate_id, e.event_type, ${payload}, e.headers::text, e.revision::text, e.operation_id,
+/** The bucket of a row, as the indexes spell it. */
+const bucketOf = '"waybill".outbox_bucket(e.aggregate_type, e.aggregate_id)'
+
+// The columns of an event that the relay needs, in the order in which polling-source.ts takes them apart; mostly text,
+// for which `pg` runs no parser, and NULL for what most rows have as default, which costs nothing to carry. No value
+// that a plain INSERT may have given a row ('infinity') fails the read of its neighbours. A row beyond `bound` bytes
+// comes without its payload.
+const columns = (bucket: string, bound: string) => `${bucket}, e.position::text, e.id::text, e.aggregate_type,
+         e.aggregate_id, e.event_type, CASE WHEN e.before < ${bound}::bigint THEN e.payload::text END,
+         NULLIF(e.headers, '{}')::text, e.revision::text, e.operation_id,
          CASE WHEN isfinite(e.created_at) THEN (extract(epoch FROM e.created_at) * 1000000)::bigint::text
               ELSE e.created_at::text END,
-         e.attempts, e.crashes,
-         CASE WHEN e.retry_after IS NULL THEN 0
-              WHEN isfinite(e.retry_after) THEN
+         NULLIF(e.attempts, 0), NULLIF(e.crashes, 0),
+         CASE WHEN isfinite(e.retry_after) THEN
                 ceil(extract(epoch FROM e.retry_after - clock_timestamp()) * 1000)::float8
-              ELSE CASE WHEN e.retry_after > now() THEN 1e12 ELSE 0 END END`
+              WHEN e.retry_after > now() THEN 1e12 END`
 
 // Bytes of the rows before this one.
 const before = `sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_column_size(e.payload) AS before`
@@ -19,22 +23,22 @@ const before = `sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_c
 const pending = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at IS NULL'
 
 /**
- * Index outbox_events_pending: one bounded range scan for each bucket, which starts above what the owner has
- * seen, so that neither processed rows nor dead index entries are walked. $4 bounds the bytes that one bucket may
- * bring into memory: the first row always comes, a row beyond the bound comes without its payload and is not used.
+ * Index outbox_events_pending: one bounded range scan for each bucket, which starts above what the owner has seen, so
+ * that neither processed rows nor dead index entries are walked. $4 bounds the bytes that one bucket may bring into
+ * memory: the first row always comes, a row beyond the bound comes without its payload and is not used. The nested
+ * loop gives each bucket's rows in order; the reader checks that.
  */
 const read = (skip: string) => `
-  SELECT ${columns('CASE WHEN e.before < $4::bigint THEN e.payload::text END')}
+  SELECT ${columns('b.bucket', '$4')}
   FROM unnest($1::int[], $2::bigint[], $3::int[]) AS b(bucket, floor, most)
   CROSS JOIN LATERAL (
     SELECT e.*, ${before}
     FROM (
       SELECT e.* FROM "waybill".outbox_events AS e
-      WHERE e.bucket = b.bucket AND e.position > b.floor AND ${pending} ${skip}
+      WHERE ${bucketOf} = b.bucket AND e.position > b.floor AND ${pending} ${skip}
       ORDER BY e.position LIMIT b.most
     ) AS e
-  ) AS e
-  ORDER BY b.bucket, e.position`
+  ) AS e`
 
 export function createStatements(schema: string) {
   const sql = (text: string) => inSchema(text, schema)
@@ -47,22 +51,21 @@ export function createStatements(schema: string) {
 
     // Index outbox_events_pending, from the aggregate's own position on.
     readAggregates: sql(`
-      SELECT ${columns('CASE WHEN e.before < $6::bigint THEN e.payload::text END')}
+      SELECT ${columns('a.bucket', '$6')}
       FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS a(bucket, type, id, start, most)
       CROSS JOIN LATERAL (
         SELECT e.*, ${before} FROM (
           SELECT e.* FROM "waybill".outbox_events AS e
-          WHERE e.bucket = a.bucket AND e.position >= a.start AND ${pending}
+          WHERE ${bucketOf} = a.bucket AND e.position >= a.start AND ${pending}
             AND e.aggregate_type = a.type AND e.aggregate_id = a.id
           ORDER BY e.position LIMIT a.most
         ) AS e
-      ) AS e
-      ORDER BY e.bucket, e.position`),
+      ) AS e`),
 
     // Index outbox_events_holding.
     readHeld: sql(`
-      SELECT DISTINCT e.bucket, e.aggregate_type, e.aggregate_id FROM "waybill".outbox_events AS e
-      WHERE e.bucket = ANY ($1::int[]) AND e.holds
+      SELECT DISTINCT ${bucketOf}::int, e.aggregate_type, e.aggregate_id FROM "waybill".outbox_events AS e
+      WHERE ${bucketOf} = ANY ($1::int[]) AND e.holds
         AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL`),
 
     // The sequence first, then whoever holds a writer's lock on the table: a transaction takes that lock before
@@ -133,14 +136,14 @@ export function createStatements(schema: string) {
     // that are still ours. Primary key; in position order, as the rows lie.
     markPublished: settlement(
       sql,
-      'unnest($4::uuid[], $5::text[]) AS m(id, receipt)',
+      marks({ id: 'uuid', receipt: 'text' }),
       `processed_at = now(), receipt = m.receipt, crashes = 0, retry_after = NULL`,
     ),
     // The same, and the head of a publication learns that its revision is out. A head that a writer holds is left
     // alone (the row itself says it; the pruner repeats this before the row goes): delivery never waits for a writer.
     markPublishedIntents: settlement(
       sql,
-      'unnest($4::uuid[], $5::text[]) AS m(id, receipt)',
+      marks({ id: 'uuid', receipt: 'text' }),
       `processed_at = now(), receipt = m.receipt, crashes = 0, retry_after = NULL`,
       `RETURNING e.id, e.aggregate_type, e.aggregate_id, e.intent_scope, e.revision
       ), heads AS (
@@ -160,30 +163,29 @@ export function createStatements(schema: string) {
     ),
     markFailed: settlement(
       sql,
-      'unnest($4::uuid[], $5::int[], $6::float8[], $7::text[]) AS m(id, attempts, pause, error)',
+      marks({ id: 'uuid', attempts: 'int', pause: 'float8', error: 'text' }),
       `attempts = m.attempts, crashes = 0, last_attempt_at = now(), last_error = m.error,
        retry_after = now() + m.pause * interval '1 millisecond'`,
     ),
     markDead: settlement(
       sql,
-      'unnest($4::uuid[], $5::int[], $6::boolean[], $7::text[]) AS m(id, attempts, holds, error)',
+      marks({ id: 'uuid', attempts: 'int', holds: 'boolean', error: 'text' }),
       `attempts = m.attempts, crashes = 0, dead_at = now(), holds = m.holds, last_attempt_at = now(),
        last_error = m.error, retry_after = NULL`,
     ),
-    markSurvived: settlement(sql, 'unnest($4::uuid[]) AS m(id)', 'crashes = 0'),
+    markSurvived: settlement(sql, marks({ id: 'uuid' }), 'crashes = 0'),
 
     // Before an event of a bucket whose owner died is tried: should it kill this relay too, that is on record.
-    markSuspect: settlement(sql, 'unnest($4::uuid[]) AS m(id)', 'crashes = e.crashes + 1'),
+    markSuspect: settlement(sql, marks({ id: 'uuid' }), 'crashes = e.crashes + 1'),
 
     // Five equal refusals in a row: the destination is wrong, not the events.
     restoreDead: sql(`
       WITH fence AS MATERIALIZED (${fence})
       UPDATE "waybill".outbox_events AS e
       SET dead_at = NULL, holds = false, last_attempt_at = NULL
-      FROM unnest($4::uuid[]) AS m(id)
-      WHERE e.id = m.id AND e.bucket IN (SELECT f.bucket FROM fence AS f)
-        AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL
-      RETURNING e.bucket`),
+      FROM ${marks({ id: 'uuid' })}
+      WHERE e.id = m.id AND (SELECT count(*) FROM fence) = cardinality($2::int[])
+        AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL`),
   }
 }
 
@@ -194,6 +196,15 @@ const fence = `
         JOIN unnest($2::int[], $3::bigint[]) AS t(bucket, epoch) ON t.bucket = k.bucket AND t.epoch = k.epoch
         WHERE k.owner = $1::text::uuid
         ORDER BY k.bucket FOR SHARE OF k`
+
+/**
+ * The values from $4 on as rows. Behind a subquery the planner does not see how many there are and assumes ten: it
+ * looks each row up by its primary key. With the true number it would rather scan the whole table.
+ */
+function marks(columns: Record<string, string>): string {
+  const arrays = Object.values(columns).map((type, i) => `(SELECT $${i + 4}::${type}[])`)
+  return `unnest(${arrays.join(', ')}) AS m(${Object.keys(columns).join(', ')})`
+}
 
 function settlement(sql: (text: string) => string, marks: string, set: string, returning = ''): string {
   return sql(`

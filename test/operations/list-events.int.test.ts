@@ -3,7 +3,7 @@ import { type Connection, createConnection } from '../../src/database/connection
 import { checkEventFilter, conditionValues } from '../../src/operations/event-filter.ts'
 import { itemColumns } from '../../src/operations/event-item.ts'
 import { getEvent, listEvents } from '../../src/operations/list-events.ts'
-import { matchStatement, walk, windowStatements } from '../../src/operations/walk.ts'
+import { matchStatement, walk, windowStatement } from '../../src/operations/walk.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { dead, discarded, failing, planOf, plant, plantPublished, published } from './plant.ts'
 
@@ -288,8 +288,10 @@ describe('cost', () => {
     ['dead', 'outbox_events_dead'],
     ['unsettled', 'outbox_events_pending'],
   ] as const)('finds the end of a window of "%s" from the index %s alone', async (source, index) => {
-    const plan = await planOf(database, windowStatements[source], ['-1', 1000])
-    expect(plan).toContainEqual(expect.objectContaining({ node: 'Index Only Scan', index }))
+    const plan = await planOf(database, windowStatement(source, 'oldest'), ['-1', 1000])
+    // The bucket is an expression over columns that the index does not hold.
+    const node = source === 'unsettled' ? 'Index Scan' : 'Index Only Scan'
+    expect(plan).toContainEqual(expect.objectContaining({ node, index }))
     expect(plan.filter(({ node }) => node === 'Seq Scan').length).toBeLessThanOrEqual(
       source === 'unsettled' ? 2 : 0,
     )
@@ -301,7 +303,7 @@ describe('cost', () => {
     ['unsettled', 'outbox_events_pending'],
   ] as const)('reads a window of "%s" as a range of the index %s', async (source, index) => {
     const conditions = checkEventFilter({ aggregate: ['n', '3'], states: ['blocked', 'dead', 'published'] })
-    const plan = await planOf(database, matchStatement(source, itemColumns(false)), [
+    const plan = await planOf(database, matchStatement(source, 'oldest', itemColumns(false)), [
       ...['-1', '5000', 51],
       ...conditionValues(conditions),
     ])
@@ -323,6 +325,7 @@ describe('cost', () => {
     const conditions = checkEventFilter({ eventType: 'nothing.of.this' })
     const walked = await walk({
       ...{ db: counting, schema: 'waybill', source: 'all', conditions, columns: itemColumns(false) },
+      order: 'oldest',
       after: '-1',
       need: 10,
     })

@@ -43,7 +43,8 @@ export async function plant(database: TestDatabase, ...rows: readonly Planted[])
             receipt, created_at, last_attempt_at, processed_at, dead_at, discarded_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, ${row.createdAt ?? 'now()'}, ${moment(row.lastAttemptAt)},
                  ${moment(row.processedAt)}, ${moment(row.deadAt)}, ${moment(row.discardedAt)})
-         RETURNING id::text, position::text, bucket::int`,
+         RETURNING id::text, position::text,
+           "waybill".outbox_bucket(aggregate_type, aggregate_id)::int AS bucket`,
         [
           type,
           id,

@@ -113,7 +113,11 @@ describe('the bucket of a pair', () => {
 
   test('is stored with the row', async () => {
     await db.query(`${insert} VALUES ('order', 'o-1', 't', '{}')`)
-    expect(await db.rows('SELECT bucket FROM "waybill".outbox_events')).toEqual([{ bucket: 49 }])
+    expect(
+      await db.rows(
+        'SELECT "waybill".outbox_bucket(aggregate_type, aggregate_id) AS bucket FROM "waybill".outbox_events',
+      ),
+    ).toEqual([{ bucket: 49 }])
   })
 
   test('spreads aggregates evenly', async () => {
@@ -126,7 +130,7 @@ describe('the bucket of a pair', () => {
 })
 
 describe('the index of pending rows', () => {
-  const read = `SELECT id FROM "waybill".outbox_events WHERE bucket = 5 AND position > 10
+  const read = `SELECT id FROM "waybill".outbox_events WHERE "waybill".outbox_bucket(aggregate_type, aggregate_id) = 5 AND position > 10
     AND processed_at IS NULL AND dead_at IS NULL AND discarded_at IS NULL ORDER BY position LIMIT 100`
 
   test('is what a relay reads with, without a sort', async () => {

@@ -210,8 +210,9 @@ describe('the number of buckets', () => {
       schema,
     )
     const { rows } = await run(
-      `SELECT (SELECT count(*)::int FROM "waybill".outbox_buckets) AS made, count(DISTINCT bucket)::int AS used,
-              min(bucket)::int AS lowest, max(bucket)::int AS highest FROM "waybill".outbox_events`,
+      `SELECT (SELECT count(*)::int FROM "waybill".outbox_buckets) AS made, count(DISTINCT b)::int AS used,
+              min(b)::int AS lowest, max(b)::int AS highest
+              FROM "waybill".outbox_events, "waybill".outbox_bucket(aggregate_type, aggregate_id) AS b`,
       schema,
     )
     expect(rows).toEqual([{ made: buckets, used: buckets, lowest: 0, highest: buckets - 1 }])

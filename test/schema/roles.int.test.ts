@@ -169,17 +169,13 @@ describe('a missing grant', () => {
   })
 
   test('of a function is named as well', async () => {
-    const functions = ['outbox_bucket(text, text)', 'outbox_publish_intents(jsonb)']
-    for (const name of functions)
-      await db.client.query(`REVOKE EXECUTE ON FUNCTION waybill.${name} FROM PUBLIC`)
+    const name = 'outbox_publish_intents(jsonb)'
+    await db.client.query(`REVOKE EXECUTE ON FUNCTION waybill.${name} FROM PUBLIC`)
     const error = await refusal(publish(client, { revision: 20 }))
     expect(error.message).toContain('lacks EXECUTE on the function "waybill"."outbox_publish_intents"')
     await db.client.query(grantIn(error))
-    const next = await refusal(publish(client, { revision: 21 }))
-    expect(next.message).toContain('lacks EXECUTE on the function "waybill"."outbox_bucket"')
-    await db.client.query(grantIn(next))
     await publish(client, { revision: 22 })
-    for (const name of functions) await db.client.query(`GRANT EXECUTE ON FUNCTION waybill.${name} TO PUBLIC`)
+    await db.client.query(`GRANT EXECUTE ON FUNCTION waybill.${name} TO PUBLIC`)
   })
 
   test('leaves out nobody who used SET ROLE', async () => {
