@@ -1,6 +1,6 @@
-import type { DeadLetterFilter, EventFilter } from '../operations/event-filter.ts'
-import { usageInvalid } from '../operations/input.ts'
-import type { PageOptions } from '../operations/list-events.ts'
+import type { DeadLetterFilter } from '../operations/event-filter.ts'
+import { checkOrder, usageInvalid } from '../operations/input.ts'
+import type { ListEventsOptions, PageOptions } from '../operations/list-events.ts'
 import { closest, show } from '../wording.ts'
 
 // What requests say, in the terms of the operations. Values are checked there; here it is about keys and kinds.
@@ -11,10 +11,15 @@ const pageKeys = ['limit', 'after', 'payload'] as const
 const filterKeys = ['aggregateType', 'aggregateId', 'eventType'] as const
 
 /** The query of `GET /api/v1/events`. */
-export function readEventsQuery(queries: Queries): EventFilter & PageOptions {
-  const query = single(queries, ['state', ...filterKeys, ...pageKeys], ['state'])
+export function readEventsQuery(queries: Queries): ListEventsOptions {
+  const query = single(queries, ['state', 'order', ...filterKeys, ...pageKeys], ['state'])
   const states = (queries['state'] ?? []).flatMap((list) => list.split(',')).filter((state) => state !== '')
-  return { ...readFilter(query), ...(states.length === 0 ? {} : { states }), ...readPage(query) }
+  return {
+    ...readFilter(query),
+    ...(states.length === 0 ? {} : { states }),
+    ...(query['order'] === undefined ? {} : { order: checkOrder(query['order']) }),
+    ...readPage(query),
+  }
 }
 
 /** The query of `GET /api/v1/dead-letters`. */

@@ -94,9 +94,10 @@ export function createProgram(version: string, act: Act): Command {
         collect,
       )
       .option('--aggregate <type> <id>', 'only events of this aggregate')
-      .option('--type <type>', 'only events of this type'),
+      .option('--type <type>', 'only events of this type')
+      .option('--newest', 'the newest events first'),
   )
-  does<ListFlags & { state?: string[] }>(list, async (options) => {
+  does<ListFlags & { state?: string[]; newest?: boolean }>(list, async (options) => {
     const { listCommand } = await import('./commands/list.ts')
     return listCommand(options)
   })

@@ -74,6 +74,7 @@ async function* batchesByFilter(
     const found: { rows: readonly DeadLetterKey[]; upTo: string | null } = await walk<DeadLetterKey>({
       ...{ db, schema, conditions, after, isOver },
       source: 'dead',
+      order: 'oldest',
       columns: keyColumns,
       need: batchSize,
     })

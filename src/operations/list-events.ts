@@ -1,10 +1,10 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { WaybillError } from '../errors.ts'
-import { decodeCursor, encodeCursor } from './cursor.ts'
+import { type ListOrder, decodeCursor, encodeCursor } from './cursor.ts'
 import { type Conditions, type EventFilter, checkEventFilter, sourcesOf } from './event-filter.ts'
 import { type EventDetail, type EventItem, detailColumns, itemColumns } from './event-item.ts'
-import { checkEventId, checkLimit } from './input.ts'
+import { checkEventId, checkLimit, checkOrder } from './input.ts'
 import { walk } from './walk.ts'
 
 export interface PageOptions {
@@ -21,7 +21,10 @@ export interface PageOptions {
   timeLimitMs?: number
 }
 
-export interface ListEventsOptions extends EventFilter, PageOptions {}
+export interface ListEventsOptions extends EventFilter, PageOptions {
+  /** Which end comes first, by position; the same for every page of a list. Default: `oldest`. */
+  order?: ListOrder
+}
 
 export interface EventPage {
   readonly items: readonly EventItem[]
@@ -30,17 +33,17 @@ export interface EventPage {
 }
 
 /**
- * Events in the order of `position`, page by page. Each statement is bounded, whatever the number of published
- * events; a filter that matches little may need many of them, see `timeLimitMs`.
+ * Events in the order of `position`, or against it, page by page. Each statement is bounded, whatever the number of
+ * published events; a filter that matches little may need many of them, see `timeLimitMs`.
  *
- * @throws USAGE_INVALID for a bad filter, limit or cursor.
+ * @throws USAGE_INVALID for a bad filter, order, limit or cursor.
  */
 export async function listEvents(
   db: Connection,
   schema: string,
   options: ListEventsOptions = {},
 ): Promise<EventPage> {
-  return listMatching(db, schema, checkEventFilter(options), options)
+  return listMatching(db, schema, checkEventFilter(options), options, checkOrder(options.order ?? 'oldest'))
 }
 
 /** A page of whatever the conditions say: what `listEvents` and `listDeadLetters` share. */
@@ -49,9 +52,10 @@ export async function listMatching(
   schema: string,
   conditions: Conditions,
   { limit = 50, after, withPayload = false, timeLimitMs = 5_000 }: PageOptions,
+  order: ListOrder = 'oldest',
 ): Promise<EventPage> {
   checkLimit(limit)
-  const start = decodeCursor(after)
+  const start = decodeCursor(after, order)
   const deadline = performance.now() + timeLimitMs
   const walked = []
   for (const source of sourcesOf(conditions.states)) {
@@ -62,22 +66,24 @@ export async function listMatching(
         source,
         conditions,
         columns: itemColumns(withPayload),
+        order,
         after: start,
         need: limit + 1,
         isOver: () => performance.now() > deadline,
       }),
     )
   }
+  const sooner = order === 'oldest' ? (a: bigint, b: bigint) => a < b : (a: bigint, b: bigint) => a > b
   // Beyond the nearest end of what was looked at, a source may hold events that are not known yet.
   const ends = walked.flatMap(({ upTo }) => (upTo === null ? [] : [BigInt(upTo)]))
-  const known = ends.length === 0 ? null : ends.reduce((a, b) => (a < b ? a : b))
+  const known = ends.length === 0 ? null : ends.reduce((a, b) => (sooner(a, b) ? a : b))
   const items = walked
     .flatMap(({ rows }) => rows)
-    .filter(({ position }) => known === null || BigInt(position) <= known)
-    .sort((a, b) => (BigInt(a.position) < BigInt(b.position) ? -1 : 1))
+    .filter(({ position }) => known === null || !sooner(known, BigInt(position)))
+    .sort((a, b) => (sooner(BigInt(a.position), BigInt(b.position)) ? -1 : 1))
   const page = items.slice(0, limit)
-  if (items.length > limit) return { items: page, next: encodeCursor(page.at(-1)!.position) }
-  return { items: page, next: known === null ? null : encodeCursor(known.toString()) }
+  if (items.length > limit) return { items: page, next: encodeCursor(page.at(-1)!.position, order) }
+  return { items: page, next: known === null ? null : encodeCursor(known.toString(), order) }
 }
 
 /**

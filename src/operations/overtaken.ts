@@ -2,7 +2,7 @@ import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { lastPosition } from './cursor.ts'
 import type { DeadLetterKey } from './dead-letter-targets.ts'
-import { windowStatements } from './walk.ts'
+import { windowStatement } from './walk.ts'
 
 // Published rows have no index by aggregate: it would cost every writer an entry. So one walk from the first of the
 // dead letters to the end of the table serves a whole batch, in windows over outbox_events_position, and it ends as
@@ -51,7 +51,7 @@ export async function findOvertaken(
         published: -1n,
       })
   }
-  const windowSql = inSchema(windowStatements.all, schema)
+  const windowSql = inSchema(windowStatement('all', 'oldest'), schema)
   const laterSql = inSchema(laterStatement, schema)
   let after: string | undefined = judged[0]?.position
   let open = [...aggregates.values()]

@@ -16,6 +16,14 @@ describe('reading', () => {
     expect(await states('state=dead&state=pending')).toEqual(['pending', 'dead'])
     expect(await states('aggregateType=order&aggregateId=1')).toEqual(['pending'])
     expect(await states('eventType=nothing')).toEqual([])
+    expect(await states('order=oldest')).toEqual(['pending', 'published', 'dead'])
+    expect(await states('order=newest&limit=2')).toEqual(['dead', 'published'])
+    const newest = await send(open, '/api/v1/events?order=newest&limit=2')
+    expect(await states(`order=newest&after=${newest.json.next}`)).toEqual(['pending'])
+    expect(await send(open, `/api/v1/events?after=${newest.json.next}`)).toMatchObject({
+      status: 400,
+      json: { error: { code: 'USAGE_INVALID', message: expect.stringMatching(/newest events first/) } },
+    })
   })
 
   it('shows one event, with its payload only when asked for', async () => {
@@ -50,6 +58,8 @@ describe('reading', () => {
     ['/api/v1/events?state=ded', 400, 'USAGE_INVALID', /did you mean "dead"/],
     ['/api/v1/events?aggregateId=1', 400, 'USAGE_INVALID', /both/],
     ['/api/v1/events?after=x', 400, 'USAGE_INVALID', /cursor/],
+    ['/api/v1/events?order=latest', 400, 'USAGE_INVALID', /oldest or newest/],
+    ['/api/v1/dead-letters?order=newest', 400, 'USAGE_INVALID', /unknown query parameter/],
     ['/api/v1/events?payload=yes', 400, 'USAGE_INVALID', /true or false/],
     ['/api/v1/dead-letters?before=now', 400, 'USAGE_INVALID', /before/],
     ['/api/v2/events', 404, 'NOT_FOUND', /nothing/],

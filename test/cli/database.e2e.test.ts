@@ -149,6 +149,16 @@ describe('list', () => {
     const second = (await waybill(['list', '--json', '--limit', '3', '--after', first.next])).json()
     expect(second).toMatchObject({ items: [{ id: ids[3] }], next: null })
     expect(await waybill(['list', '--after', 'nonsense'])).toMatchObject({ code: 2, stdout: '' })
+
+    const newest = (await waybill(['list', '--json', '--newest', '--limit', '3'])).json()
+    expect(newest.items.map(({ id }: { id: string }) => ids.indexOf(id))).toEqual([3, 2, 1])
+    expect(await idsOf('--newest', '--after', newest.next)).toEqual([0])
+    expect(await waybill(['list', '--after', newest.next])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(
+        /^waybill: the cursor .* belongs to a list with the newest events first, /,
+      ),
+    })
   })
 
   test('prints an aligned table for people, without colour in a pipe and without payloads', async () => {

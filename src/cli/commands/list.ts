@@ -4,14 +4,15 @@ import { checkEventFilter } from '../../operations/event-filter.ts'
 import { errorColumn, eventColumns } from '../event-columns.ts'
 import { type ListFlags, given, integerFlag } from '../flags.ts'
 
-/** One page of events in the order of their position. */
-export function listCommand(flags: ListFlags & { state?: string[] }): Action {
+/** One page of events in the order of their position, or against it. */
+export function listCommand(flags: ListFlags & { state?: string[]; newest?: boolean }): Action {
   const filter = given({
     states: flags.state,
     aggregate: readAggregate(flags.aggregate),
     eventType: flags.type,
     limit: integerFlag('--limit', flags.limit, { min: 1, max: 1000 }),
     after: flags.after,
+    order: flags.newest === true ? ('newest' as const) : undefined,
   })
   checkEventFilter(filter)
   return ({ output, withDatabase }) =>
