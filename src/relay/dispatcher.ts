@@ -180,20 +180,26 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   }
 
   async function runSuspects(destination: Destination, group: readonly Entry[]): Promise<void> {
-    let ours: readonly Entry[] = []
+    let recorded: readonly Entry[] = []
     destination.active++
     active++
     try {
-      ours = await settler.suspect(group)
-      for (const entry of ours) entry.crashes++
+      recorded = await settler.suspect(group)
+      for (const entry of recorded) entry.crashes++
     } catch (error) {
       suspectsAt = performance.now() + suspectPauseMs
       telemetry.emit('loop.failed', { error: errorText(error) })
     }
     destination.active--
     active--
-    const kept = new Set(ours)
+    const kept = new Set(recorded)
     outcomes.putBack(group.filter((entry) => !kept.has(entry)))
+    // That took its time: whoever stood still meanwhile may have lost them, and whoever stops sends nothing more.
+    const ours: Entry[] = []
+    for (const entry of recorded) {
+      if (!stopped && isOurs(entry.aggregate.bucket.bucket)) ours.push(entry)
+      else settler.settle({ kind: 'survived', entry })
+    }
     if (ours.length > 0) {
       await call(destination, ours)
       // Their deaths on record go with their settlement: the next group may be the one that kills.
