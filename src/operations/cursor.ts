@@ -7,6 +7,12 @@ export const lastPosition = '9223372036854775807'
 /** Which end of a list comes first, by position. */
 export type ListOrder = 'oldest' | 'newest'
 
+/** @throws USAGE_INVALID */
+export function checkOrder(order: unknown): ListOrder {
+  if (order === 'oldest' || order === 'newest') return order
+  throw usageInvalid(`expected order to be oldest or newest, got ${show(order)}`)
+}
+
 /** Where a walk begins (exclusive) and where it ends at the latest (inclusive). */
 export const edges: Readonly<Record<ListOrder, { readonly start: string; readonly end: string }>> = {
   oldest: { start: '-1', end: lastPosition },

@@ -2,7 +2,6 @@ import { userInfo } from 'node:os'
 import { WaybillError } from '../errors.ts'
 import { type EventState, eventStates } from '../types.ts'
 import { closest, show } from '../wording.ts'
-import type { ListOrder } from './cursor.ts'
 
 // Checks of what people ask for. Everything here throws USAGE_INVALID with one sentence.
 
@@ -23,11 +22,6 @@ export function checkEventId(id: unknown): string {
 export function checkLimit(limit: unknown, max = 1000): number {
   if (typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= max) return limit
   throw usageInvalid(`expected limit to be an integer from 1 to ${max}, got ${show(limit)}`)
-}
-
-export function checkOrder(order: unknown): ListOrder {
-  if (order === 'oldest' || order === 'newest') return order
-  throw usageInvalid(`expected order to be oldest or newest, got ${show(order)}`)
 }
 
 export function checkStates(states: readonly string[]): readonly EventState[] {

@@ -1,10 +1,10 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { WaybillError } from '../errors.ts'
-import { type ListOrder, decodeCursor, encodeCursor } from './cursor.ts'
+import { type ListOrder, checkOrder, decodeCursor, encodeCursor } from './cursor.ts'
 import { type Conditions, type EventFilter, checkEventFilter, sourcesOf } from './event-filter.ts'
 import { type EventDetail, type EventItem, detailColumns, itemColumns } from './event-item.ts'
-import { checkEventId, checkLimit, checkOrder } from './input.ts'
+import { checkEventId, checkLimit } from './input.ts'
 import { walk } from './walk.ts'
 
 export interface PageOptions {
