@@ -1,0 +1,72 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { migrate } from '../../src/schema/migrator.ts'
+import type { RelayReport } from '../child/job.ts'
+import { insertMany } from '../many.ts'
+import { type Context, type Part, figure, thousands } from '../part.ts'
+import { startRelay } from '../relays.ts'
+import { type BenchDatabase, startBenchServer } from '../server.ts'
+import { rounded } from '../statistics.ts'
+
+const headline = 'memory_mb.million_pending'
+const publishers = [
+  { title: 'a publisher of 100 ms a call', publisherMs: 100 },
+  { title: 'a publisher that does nothing', publisherMs: 0 },
+] as const
+
+export const memoryPart: Part = {
+  name: 'memory',
+  owes: [headline],
+  async run(context) {
+    const { pending, seconds } = context.scale.memory
+    const server = await startBenchServer()
+    try {
+      const database = await server.createDatabase('bench')
+      await migrate({ databaseUrl: database.url })
+      context.log(`memory: writing ${thousands(pending)} events`)
+      await insertMany(database, { rows: pending, aggregates: Math.ceil(pending / 40) })
+      await database.query('VACUUM ANALYZE waybill.outbox_events')
+      const measured = []
+      for (const { title, publisherMs } of publishers) {
+        context.log(`memory: ${title}`)
+        measured.push({ title, ...(await measure(context, database, publisherMs)) })
+      }
+      return {
+        figures: { [headline]: figure(Math.max(...measured.map(({ peakRssMb }) => peakRssMb)), 'not measured') },
+        sections: [
+          {
+            title: 'Memory',
+            notes: [
+              `Largest resident set of a relay's process that finds ${thousands(pending)} pending events of about 300 bytes, over ${seconds} s.`,
+            ],
+            head: ['publisher', 'MB', 'published meanwhile'],
+            rows: measured.map(({ title, peakRssMb, published }) => [
+              title,
+              rounded(peakRssMb),
+              thousands(published),
+            ]),
+          },
+        ],
+        raw: measured,
+      }
+    } finally {
+      await server.stop()
+    }
+  },
+}
+
+async function measure(
+  { scale, children }: Context,
+  { url }: BenchDatabase,
+  publisherMs: number,
+): Promise<{ peakRssMb: number; published: number }> {
+  const { seconds } = scale.memory
+  const relay = startRelay(children, { url, publisherMs }, { seconds })
+  try {
+    await relay.warm()
+    await sleep(seconds * 1000)
+    const { peakRssMb, published } = await relay.ask<RelayReport>('report')
+    return { peakRssMb, published }
+  } finally {
+    await relay.stop()
+  }
+}
