@@ -21,7 +21,10 @@ export const articleTable = `
 const maxAttempts = 5
 const batchSize = 100
 
-export async function drainArticle(databaseUrl: string, publish: (payload: unknown) => Promise<void>): Promise<number> {
+export async function drainArticle(
+  databaseUrl: string,
+  publish: (payload: unknown) => Promise<void>,
+): Promise<number> {
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
   let published = 0

@@ -50,14 +50,14 @@ export function compileChildren(): Children {
     JSON.stringify({ name: 'waybill-bench', version: '0.0.0', type: 'module' }),
   )
   const running = new Set<Child>()
+  let closed = false
   return {
     start(job, options) {
+      if (closed) throw new Error('the benchmark stops')
       const process = fork(join(folder, 'bench/child/main.js'), [JSON.stringify(job)], {
         env: { ...globalThis.process.env, WAYBILL_BENCH_PROJECT: projectFolder, NODE_ENV: 'production' },
         execArgv:
-          options.profileFolder === undefined
-            ? []
-            : ['--cpu-prof', '--cpu-prof-dir', options.profileFolder],
+          options.profileFolder === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', options.profileFolder],
         serialization: 'advanced',
       })
       const child = createChild(process, options.timeoutMs)
@@ -66,6 +66,7 @@ export function compileChildren(): Children {
       return child
     },
     async close() {
+      closed = true
       await Promise.all([...running].map((child) => child.stop()))
       rmSync(folder, { recursive: true, force: true })
     },

@@ -28,8 +28,6 @@ export type Figure = number | { missing: string }
 export interface PartResult {
   figures: Record<string, Figure>
   sections: readonly Section[]
-  /** What else machines may want: every single measurement. */
-  raw: unknown
 }
 
 export interface Part {

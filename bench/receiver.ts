@@ -42,7 +42,11 @@ export async function createReceiver(tool: string, database: BenchDatabase): Pro
         ...['--host', hostname, '--port', port, '--username', username, '--dbname', pathname.slice(1)],
         ...['-o', 'proto_version=1', '-o', 'publication_names=bench'],
       ],
-      { env: { ...process.env, PGPASSWORD: password }, stdio: ['ignore', 'ignore', 'pipe'], timeout: timeoutMs },
+      {
+        env: { ...process.env, PGPASSWORD: password },
+        stdio: ['ignore', 'ignore', 'pipe'],
+        timeout: timeoutMs,
+      },
     )
     let said = ''
     child.stderr.on('data', (chunk) => (said += String(chunk)))

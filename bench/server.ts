@@ -45,11 +45,32 @@ export function serverSettings(more: Record<string, string | number> = {}): Reco
   }
 }
 
+const running = new Set<PostgresServer>()
+let version: string | undefined
+let closed = false
+
+/** Of the servers that were started, or undefined when none was. */
+export function serverVersion(): string | undefined {
+  return version
+}
+
+/** Stops whatever runs; nothing is started any more. */
+export async function stopServers(): Promise<void> {
+  closed = true
+  await Promise.all([...running].map((server) => server.stop()))
+}
+
 export async function startBenchServer(more: Record<string, string | number> = {}): Promise<BenchServer> {
   const settings = serverSettings(more)
+  if (closed) throw new Error('the benchmark stops')
   const server = await startPostgres({ settings })
+  running.add(server)
   const admin = await connectTo(server.url)
   const databases = new Set<BenchDatabase>()
+  const { rows } = await admin.query<{ version: string }>(
+    `SELECT current_setting('server_version') AS version`,
+  )
+  version = rows[0]!.version
 
   async function open(name: string): Promise<BenchDatabase> {
     const url = server.url.replace(/\/postgres$/, `/${name}`)
@@ -101,6 +122,7 @@ export async function startBenchServer(more: Record<string, string | number> = {
       await Promise.all([...databases].map((database) => database.close()))
       await admin.end().catch(() => undefined)
       await server.stop()
+      running.delete(server)
     },
   }
 }

@@ -13,12 +13,16 @@ export async function drainWaybill(
 ): Promise<void> {
   const relay = createRelay({
     databaseUrl: url,
-    destinations: { nowhere: createPublisher('nowhere', publisherMs, (messages) => recorder.call(messages.length)) },
+    destinations: {
+      nowhere: createPublisher('nowhere', publisherMs, (messages) => recorder.call(messages.length)),
+    },
     ...options,
   })
   const { failed, dead } = await relay.drain()
   if (failed + dead > 0 || recorder.published !== rows) {
-    throw new Error(`Waybill published ${recorder.published} of ${rows} events, ${failed} failed, ${dead} died`)
+    throw new Error(
+      `Waybill published ${recorder.published} of ${rows} events, ${failed} failed, ${dead} died`,
+    )
   }
 }
 

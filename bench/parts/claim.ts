@@ -115,7 +115,6 @@ function resultOf({ scale }: Context, measured: ReadonlyMap<ClaimCondition, Roun
         ]),
       },
     ],
-    raw: Object.fromEntries([...measured].map(([{ key }, of]) => [key, of])),
   }
 }
 

@@ -61,7 +61,8 @@ export async function drainOnce(
     const cpuBefore = await server.cpuMs()
     const result = await child.ask<DrainResult>('go')
     const cpuAfter = await server.cpuMs()
-    if (result.published !== rows) throw new Error(`${title}: published ${result.published} events of ${rows}`)
+    if (result.published !== rows)
+      throw new Error(`${title}: published ${result.published} events of ${rows}`)
     return {
       ...result,
       eventsPerSecond: (rows / result.callsMs) * 1000,

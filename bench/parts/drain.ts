@@ -26,19 +26,18 @@ const comparisons: Record<string, [of: Entrant, to: Entrant]> = {
   'drain.publisher_2ms_vs_noop': [slowPublisher, thousand],
 }
 const settledComparison = 'drain.settled_vs_article'
+/** What an event costs both processes together: says more than speed on a machine that has other things to do. */
+const cpuComparison = 'drain.cpu_of_article_vs_ours'
 
 export const drainPart: Part = {
   name: 'drain',
-  owes: [...Object.keys(comparisons), settledComparison],
+  owes: [...Object.keys(comparisons), settledComparison, cpuComparison],
   async run(context) {
     const taking = entrants.filter(({ missing }) => missing === undefined)
     const drained = await runRounds(context, taking)
     return {
       figures: figuresOf(drained),
-      sections: [sectionOf(context, taking, drained)],
-      raw: Object.fromEntries(
-        [...drained].map(([key, rounds]) => [key, rounds.map(({ statements: _, ...round }) => round)]),
-      ),
+      sections: [sectionOf(context, taking, drained), statementsOf(drained)],
     }
   },
 }
@@ -57,7 +56,9 @@ async function runRounds(context: Context, taking: readonly Entrant[]): Promise<
         const entrant = taking[(turn + round) % taking.length]!
         const result = await drainCopy(context, server, entrant)
         drained.get(entrant.key)!.push(result)
-        log(`drain, round ${round + 1} of ${rounds}: ${entrant.title}: ${thousands(result.eventsPerSecond)} events/s`)
+        log(
+          `drain, round ${round + 1} of ${rounds}: ${entrant.title}: ${thousands(result.eventsPerSecond)} events/s`,
+        )
       }
     }
   } finally {
@@ -75,6 +76,9 @@ function figuresOf(drained: ReadonlyMap<string, Drained[]>): Record<string, Figu
   }
   const settled = (entrant: Entrant) => rates(entrant, (round) => round.settledPerSecond)
   figures[settledComparison] = figure(ratioOfRounds(settled(thousand), settled(article)), 'no round')
+  const cpu = (entrant: Entrant) =>
+    rates(entrant, ({ cpuMs, serverCpuMs }) => (serverCpuMs === null ? Number.NaN : cpuMs + serverCpuMs))
+  figures[cpuComparison] = figure(ratioOfRounds(cpu(article), cpu(thousand)), 'only Linux tells it')
   return figures
 }
 
@@ -91,7 +95,15 @@ function sectionOf(
       `${thousands(rows)} events of about 300 bytes over ${thousands(aggregates)} aggregates, each written by a transaction of its own, to a publisher that does nothing. Medians of ${rounds} interleaved rounds; ratios are medians of the ratios within a round. Every contestant runs in a Node.js process of its own that has drained ${thousands(scale.drain.warmUpRows)} other events before; each drain works on a copy of the same files, vacuumed, analyzed, in the server's memory, after a checkpoint.`,
       'events/s: from the first to the last call of the publisher. settled/s: until the last event was settled in the table.',
     ],
-    head: ['contestant', 'events/s', '× usual relay', 'settled/s', 'Node.js µs/event', 'PostgreSQL µs/event', 'spread'],
+    head: [
+      'contestant',
+      'events/s',
+      '× usual relay',
+      'settled/s',
+      'Node.js µs/event',
+      'PostgreSQL µs/event',
+      'spread',
+    ],
     rows: taking.map(({ key, title }) => {
       const mine = drained.get(key)!
       const speeds = mine.map((round) => round.eventsPerSecond)
@@ -115,4 +127,30 @@ function sectionOf(
 function serverMicros(rounds: readonly Drained[], rows: number): number | null {
   const known = rounds.flatMap(({ serverCpuMs }) => (serverCpuMs === null ? [] : [serverCpuMs]))
   return known.length === 0 ? null : rounded((median(known) / rows) * 1000)
+}
+
+/** Where the time of Waybill's drains goes: the statements of the relay, as it waits for them. */
+function statementsOf(drained: ReadonlyMap<string, Drained[]>): Section {
+  const rows = [standard, thousand, deleting].flatMap(({ key, title }) => {
+    const last = drained.get(key)?.at(-1)
+    if (last === undefined) return []
+    return Object.entries(last.statements)
+      .filter(([, { totalMs }]) => totalMs > last.settledMs / 50)
+      .map(([name, { count, totalMs }]) => [
+        title,
+        name,
+        count,
+        rounded(totalMs / count),
+        rounded((totalMs / last.published) * 1000),
+        `${Math.round((totalMs / last.settledMs) * 100)} %`,
+      ])
+  })
+  return {
+    title: 'Where the drain waits',
+    notes: [
+      'Statements of the relay in the last round, from sending them to their last row. Reading and marking run side by side on two connections: what is near 100 % sets the pace.',
+    ],
+    head: ['contestant', 'connection and statement', 'times', 'ms each', 'µs/event', 'of the drain'],
+    rows,
+  }
 }

@@ -48,7 +48,6 @@ export const latencyPart: Part = {
           ]),
         },
       ],
-      raw: Object.fromEntries(measured),
     }
   },
 }
@@ -80,7 +79,8 @@ async function measure({ scale, children, log }: Context, wakeup: 'auto' | 'poll
       const commits = await trickle({ ...options, seconds })
       await sleep(lateMs)
       const { arrived, missing } = delays(commits, (await relay.ask<RelayReport>('report')).calls)
-      if (missing > 0) throw new Error(`${missing} events had not arrived ${lateMs} ms after the last of them`)
+      if (missing > 0)
+        throw new Error(`${missing} events had not arrived ${lateMs} ms after the last of them`)
       return arrived
     } finally {
       await relay.stop()

@@ -21,8 +21,10 @@ export const logicalPart: Part = {
   async run(context) {
     const tool = context.withoutTools ? undefined : findTool(receiver)
     if (tool === undefined) {
-      const reason = { missing: 'pg_recvlogical is not installed (Debian has it in postgresql-15 and its like)' }
-      return { figures: { [vsHistory]: reason, [vsDelete]: reason }, sections: [], raw: null }
+      const reason = {
+        missing: 'pg_recvlogical is not installed (Debian has it in postgresql-15 and its like)',
+      }
+      return { figures: { [vsHistory]: reason, [vsDelete]: reason }, sections: [] }
     }
     const taking = [thousand, deleting].filter(({ missing }) => missing === undefined)
     return resultOf(context, taking, await runRounds(context, tool, taking))
@@ -44,7 +46,10 @@ async function runRounds(context: Context, tool: string, taking: readonly Entran
   // The same for both, since the reader of the WAL needs it.
   const server = await startBenchServer({ wal_level: 'logical' })
   try {
-    await makeTemplate(server, 'waybill', warmUpOf('waybill'), { rows: warmUpRows, aggregates: warmUpRows / 40 })
+    await makeTemplate(server, 'waybill', warmUpOf('waybill'), {
+      rows: warmUpRows,
+      aggregates: warmUpRows / 40,
+    })
     for (let round = 0; round < rounds; round++) {
       log(`logical, round ${round + 1} of ${rounds}: writing ${thousands(rows)} rows, one transaction each`)
       const database = await server.createDatabase('source')
@@ -107,6 +112,5 @@ function resultOf({ scale }: Context, taking: readonly Entrant[], rates: Rates):
         ]),
       },
     ],
-    raw: Object.fromEntries(rates),
   }
 }

@@ -31,7 +31,9 @@ export const memoryPart: Part = {
         measured.push({ title, ...(await measure(context, database, publisherMs)) })
       }
       return {
-        figures: { [headline]: figure(Math.max(...measured.map(({ peakRssMb }) => peakRssMb)), 'not measured') },
+        figures: {
+          [headline]: figure(Math.max(...measured.map(({ peakRssMb }) => peakRssMb)), 'not measured'),
+        },
         sections: [
           {
             title: 'Memory',
@@ -46,7 +48,6 @@ export const memoryPart: Part = {
             ]),
           },
         ],
-        raw: measured,
       }
     } finally {
       await server.stop()

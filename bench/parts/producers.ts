@@ -164,6 +164,5 @@ function resultOf(context: Context, producers: Producers, rates: Rates): PartRes
         ]),
       },
     ],
-    raw: Object.fromEntries(rates),
   }
 }
