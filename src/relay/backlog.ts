@@ -130,7 +130,12 @@ export class Backlog {
   add(requests: readonly PlannedRead[], events: readonly ReadEvent[], decided: bigint, now: number): number {
     const returned = new Map<number, Returned>()
     let added = 0
+    // Of a bucket that was set back to its start meanwhile, earlier events may be pending below the floor that was
+    // asked for: nothing may go before them.
+    const current = requests.filter((request) => this.#isCurrent(request))
+    const usable = new Set(current.map(({ bucket }) => bucket))
     for (const event of events) {
+      if (!usable.has(event.bucket)) continue
       const seen = returned.get(event.bucket) ?? { rows: 0, last: 0n, cut: false }
       returned.set(event.bucket, seen)
       if (event.body === null) seen.cut = true
@@ -140,13 +145,20 @@ export class Backlog {
       seen.last = event.position
       if (this.#takeIn(event as SourceEvent, now, false)) added++
     }
-    for (const request of requests) {
-      const bucket = this.buckets.get(request.bucket)
-      // It may have been set back to its start while the read was under way.
-      if (bucket === undefined || bucket.generation !== request.generation) continue
+    for (const request of current) {
+      const bucket = this.buckets.get(request.bucket)!
       moveFloor(bucket, request, returned.get(request.bucket), decided, this.#options.capacity)
     }
     return added
+  }
+
+  /** True when some of these buckets were lost or set back since the read was planned: what they gave is dropped. */
+  isOutdated(requests: readonly PlannedRead[]): boolean {
+    return !requests.every((request) => this.#isCurrent(request))
+  }
+
+  #isCurrent({ bucket, generation }: PlannedRead): boolean {
+    return this.buckets.get(bucket)?.generation === generation
   }
 
   /** Takes in what was read for aggregates that go on from the table. */

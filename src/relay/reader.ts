@@ -46,6 +46,8 @@ export function createReader(options: ReaderOptions): Reader {
   let writersAt = -Infinity
   let rewoundAt = performance.now()
   let quiet = false
+  /** Counts what happens from outside while a look is under way. */
+  let changes = 0
   let loop: Promise<void> | undefined
 
   async function run(): Promise<void> {
@@ -80,6 +82,8 @@ export function createReader(options: ReaderOptions): Reader {
       }
     }
     const { requests, skip, complete } = backlog.plan(backlog.room)
+    const before = changes
+    let outdated = false
     if (requests.length > 0) {
       if (now - writersAt > writersEveryMs) {
         decided = (await source.readWriters()).decided
@@ -89,12 +93,13 @@ export function createReader(options: ReaderOptions): Reader {
       const events = await source.read(requests, skip)
       found += backlog.add(requests, events, decided, performance.now())
       backlog.cancelRead()
+      outdated = backlog.isOutdated(requests)
       options.onRead()
     }
     dispatcher.pump()
-    quiet = found === 0 && complete
-    // The buckets that were not asked come next.
-    return found === 0 && !complete ? undefined : found
+    quiet = found === 0 && complete && !outdated && changes === before
+    // The buckets that were not asked, or whose answer was of no use any more, come next.
+    return found === 0 && (!complete || outdated) ? undefined : found
   }
 
   async function openBuckets(): Promise<void> {
@@ -143,10 +148,12 @@ export function createReader(options: ReaderOptions): Reader {
     },
     open(buckets) {
       for (const bucket of buckets) toOpen.add(bucket)
+      changes++
       quiet = false
       wakeup.nudge()
     },
     onProgress() {
+      changes++
       quiet = false
       progress.notify()
       if (backlog.resumable > 0) wakeup.nudge()
