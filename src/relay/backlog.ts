@@ -39,6 +39,8 @@ export class Backlog {
   readonly #known = new Map<string, Entry>()
   /** Settled while a read was under way: that read may still show them as pending. */
   #settledMeanwhile: Set<string> | undefined
+  /** Held or let go while it was read which are held: that read may show it as it was before. */
+  #heldMeanwhile: Set<string> | undefined
   readonly #resumable = new Set<Aggregate>()
   readonly #sleeping = new Set<Aggregate>()
   readonly #away = new Set<Aggregate>()
@@ -124,6 +126,7 @@ export class Backlog {
 
   cancelRead(): void {
     this.#settledMeanwhile = undefined
+    this.#heldMeanwhile = undefined
   }
 
   /** Takes in what was read. `decided` must be from before the read. Answers how many events were new. */
@@ -276,29 +279,38 @@ export class Backlog {
 
   /** Keeps an aggregate behind a dead letter until somebody decides. */
   hold(aggregate: Aggregate): void {
+    this.#heldMeanwhile?.add(aggregateKey(aggregate.type, aggregate.id))
     this.#unload(aggregate)
     aggregate.state = 'held'
   }
 
   /** Lets an aggregate go on whose dead letter was taken back. */
   unhold(aggregate: Aggregate, now: number): void {
+    this.#heldMeanwhile?.add(aggregateKey(aggregate.type, aggregate.id))
     if (aggregate.state !== 'held') return
     aggregate.state = 'idle'
     this.advance(aggregate, now)
   }
 
+  /** To be called before it is read which aggregates are held; `setHeld` or `cancelRead` ends it. */
+  beginHeld(): void {
+    this.#heldMeanwhile = new Set()
+  }
+
   /** Sets the aggregates that must be held in some buckets, as read from the table. */
   setHeld(buckets: readonly number[], held: readonly AggregateKey[], now: number): void {
     const keys = new Set(held.map((key) => aggregateKey(key.aggregateType, key.aggregateId)))
+    const newer = this.#heldMeanwhile ?? new Set()
+    this.#heldMeanwhile = undefined
     for (const number of buckets) {
       const bucket = this.buckets.get(number)
-      for (const aggregate of bucket?.aggregates.values() ?? []) {
-        if (!keys.has(aggregateKey(aggregate.type, aggregate.id))) this.unhold(aggregate, now)
+      for (const [key, aggregate] of bucket?.aggregates ?? []) {
+        if (!keys.has(key) && !newer.has(key)) this.unhold(aggregate, now)
       }
     }
     for (const key of held) {
       const bucket = this.buckets.get(key.bucket)
-      if (bucket === undefined) continue
+      if (bucket === undefined || newer.has(aggregateKey(key.aggregateType, key.aggregateId))) continue
       const aggregate = this.#findOrMake(bucket, key)
       // With events under way it is the settlement that holds it.
       if (aggregate.state !== 'busy') this.hold(aggregate)

@@ -104,9 +104,16 @@ export function createReader(options: ReaderOptions): Reader {
 
   async function openBuckets(): Promise<void> {
     const opening = [...toOpen].filter((bucket) => !bucket.lost)
-    const numbers = opening.map((bucket) => bucket.bucket)
-    const held = await source.readHeld(numbers)
-    for (const bucket of opening) toOpen.delete(bucket)
+    // Before it is asked: what changes from here on asks for it again.
+    toOpen = new Set()
+    backlog.beginHeld()
+    let held
+    try {
+      held = await source.readHeld(opening.map((bucket) => bucket.bucket))
+    } catch (error) {
+      for (const bucket of opening) toOpen.add(bucket)
+      throw error
+    }
     const now = performance.now()
     const still = opening.filter((bucket) => backlog.buckets.get(bucket.bucket) === bucket)
     backlog.setHeld(
@@ -115,7 +122,6 @@ export function createReader(options: ReaderOptions): Reader {
       now,
     )
     for (const bucket of still) backlog.rewind(bucket, now)
-    toOpen = new Set([...toOpen].filter((bucket) => !bucket.lost))
   }
 
   async function resume(): Promise<number> {
