@@ -5,6 +5,7 @@ import { type Flags, parseFlags, usage } from './flags.ts'
 import { describeMachine } from './machine.ts'
 import type { Context, Figure, Part, Section } from './part.ts'
 import { claimPart } from './parts/claim.ts'
+import { entrants } from './parts/contestants.ts'
 import { drainPart } from './parts/drain.ts'
 import { latencyPart } from './parts/latency.ts'
 import { logicalPart } from './parts/logical.ts'
@@ -27,10 +28,10 @@ function log(text: string): void {
 async function main(): Promise<void> {
   let flags: Flags
   try {
-    flags = parseFlags(
-      process.argv.slice(2),
-      parts.map(({ name }) => name),
-    )
+    flags = parseFlags(process.argv.slice(2), {
+      parts: parts.map(({ name }) => name),
+      contestants: entrants.map(({ key }) => key),
+    })
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n\n${usage}\n`)
     process.exitCode = 2
@@ -56,6 +57,7 @@ async function measure(flags: Flags, children: Children): Promise<Report> {
     scale: chooseScale(flags.quick, flags.rounds),
     children,
     log,
+    contestants: flags.contestants,
     withoutTools: flags.withoutTools,
     profileFolder: flags.profileFolder,
   }

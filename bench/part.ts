@@ -7,6 +7,8 @@ export interface Context {
   children: Children
   /** Says what is going on. */
   log: (text: string) => void
+  /** Keys of those that drain; undefined: all of them. */
+  contestants: readonly string[] | undefined
   /** Pretend that PostgreSQL's client programs are not there. */
   withoutTools: boolean
   /** Where to write CPU profiles of the relays. */

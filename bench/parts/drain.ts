@@ -25,6 +25,7 @@ const comparisons: Record<string, [of: Entrant, to: Entrant]> = {
   'drain.vs_graphile_worker_tuned': [thousand, graphileTuned],
   'drain.publisher_2ms_vs_noop': [slowPublisher, thousand],
 }
+const leftOut = 'left out with --contestants'
 const settledComparison = 'drain.settled_vs_article'
 /** What an event costs both processes together: says more than speed on a machine that has other things to do. */
 const cpuComparison = 'drain.cpu_of_article_vs_ours'
@@ -33,7 +34,8 @@ export const drainPart: Part = {
   name: 'drain',
   owes: [...Object.keys(comparisons), settledComparison, cpuComparison],
   async run(context) {
-    const taking = entrants.filter(({ missing }) => missing === undefined)
+    const { contestants = entrants.map(({ key }) => key) } = context
+    const taking = entrants.filter(({ key, missing }) => missing === undefined && contestants.includes(key))
     const drained = await runRounds(context, taking)
     return {
       figures: figuresOf(drained),
@@ -72,13 +74,13 @@ function figuresOf(drained: ReadonlyMap<string, Drained[]>): Record<string, Figu
   const figures: Record<string, Figure> = {}
   for (const [path, [of, to]] of Object.entries(comparisons)) {
     const bySpeed = (entrant: Entrant) => rates(entrant, (round) => round.eventsPerSecond)
-    figures[path] = figure(ratioOfRounds(bySpeed(of), bySpeed(to)), of.missing ?? to.missing ?? 'no round')
+    figures[path] = figure(ratioOfRounds(bySpeed(of), bySpeed(to)), of.missing ?? to.missing ?? leftOut)
   }
   const settled = (entrant: Entrant) => rates(entrant, (round) => round.settledPerSecond)
-  figures[settledComparison] = figure(ratioOfRounds(settled(thousand), settled(article)), 'no round')
+  figures[settledComparison] = figure(ratioOfRounds(settled(thousand), settled(article)), leftOut)
   const cpu = (entrant: Entrant) =>
     rates(entrant, ({ cpuMs, serverCpuMs }) => (serverCpuMs === null ? Number.NaN : cpuMs + serverCpuMs))
-  figures[cpuComparison] = figure(ratioOfRounds(cpu(article), cpu(thousand)), 'only Linux tells it')
+  figures[cpuComparison] = figure(ratioOfRounds(cpu(article), cpu(thousand)), 'left out, or no Linux')
   return figures
 }
 
@@ -88,7 +90,7 @@ function sectionOf(
   drained: ReadonlyMap<string, Drained[]>,
 ): Section {
   const { rows, aggregates, rounds } = scale.drain
-  const base = drained.get(article.key)!
+  const base = drained.get(article.key) ?? []
   return {
     title: 'Drain',
     notes: [
