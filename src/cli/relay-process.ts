@@ -40,7 +40,7 @@ export async function createRelayProcess(
     routes: typeof routes === 'function' ? routes : [...routes],
   })
   const connect = (name: string) =>
-    createConnection({ databaseUrl, schema, applicationName: `waybill ${name}` })
+    createConnection({ databaseUrl, schema, writable: true, applicationName: `waybill ${name}` })
   const sampling = connect('sample')
   const pruning = connect('prune')
   const own = { schema, telemetry, relayId: relay.id }
@@ -50,7 +50,7 @@ export async function createRelayProcess(
   const server = serve
     ? createAdminServer({
         ...given(admin),
-        database: { databaseUrl, schema },
+        database: { databaseUrl, schema, writable: true },
         health: () => (stopping ? { live: true, ready: false, reason: 'the relay stops' } : relay.health()),
         metrics: createMetrics({ telemetry, sample: () => sampler.latest() }),
         telemetry,

@@ -1,6 +1,7 @@
+import type { EventEmitter } from 'node:events'
 import pg from 'pg'
 import { WaybillError } from '../errors.ts'
-import { databaseError, failureOf } from './failures.ts'
+import { databaseError, failureOf, sqlState } from './failures.ts'
 
 export interface ConnectionOptions {
   /** `postgres://user:password@host:port/database`. The password is never printed. */
@@ -13,6 +14,18 @@ export interface ConnectionOptions {
   connectTimeoutMs?: number
   /** Limit for one statement, in milliseconds, measured on this side. Default: 30 000. */
   queryTimeoutMs?: number
+  /**
+   * A limit that was reached is doubled for the next statement, up to so many milliseconds, until one works: a
+   * half-open session is noticed soon, and a slow server still comes to an end. Default: `queryTimeoutMs`.
+   */
+  maxQueryTimeoutMs?: number
+  /**
+   * True: refuses a server that only reads (a standby, a primary that was replaced), and leaves one that becomes
+   * so, whether or not a statement writes. Default: false.
+   */
+  writable?: boolean
+  /** Called when a session was left since its server became read-only: others of the same server are no better. */
+  onReadOnly?: () => void
   /** Called once for each session that was made. */
   onConnect?: (session: Session) => void | Promise<void>
 }
@@ -36,6 +49,8 @@ export interface Session {
   readonly client: pg.Client
   /** True when a transaction pooler stands between: no LISTEN, no named statements. */
   readonly pooled: boolean
+  /** Why it was left, when that was this side's decision. */
+  readonly refusal: () => WaybillError | undefined
 }
 
 /**
@@ -46,7 +61,7 @@ export interface Connection {
   /** Host, port and database, without a password. */
   readonly where: string
   /**
-   * @throws DATABASE_UNREACHABLE (also after 25006: the server became read-only), DATABASE_TIMEOUT,
+   * @throws DATABASE_UNREACHABLE (also when the server became read-only: 25006), DATABASE_TIMEOUT,
    *   PERMISSION_DENIED, SCHEMA_MISSING, or PostgreSQL's own error.
    */
   query<Row = Record<string, unknown>>(
@@ -71,12 +86,15 @@ const types: pg.CustomTypesConfig = {
 
 export function createConnection(options: ConnectionOptions): Connection {
   const { databaseUrl, schema, connectTimeoutMs = 10_000, queryTimeoutMs = 30_000 } = options
+  const maxQueryTimeoutMs = options.maxQueryTimeoutMs ?? queryTimeoutMs
   const where = describeUrl(databaseUrl)
   let current: Promise<Session> | undefined
+  let connecting: pg.Client | undefined
+  let limitMs = queryTimeoutMs
   let closed = false
   let turn: Promise<void> = Promise.resolve()
 
-  async function connect(): Promise<Session> {
+  function connect(): Promise<Session> {
     const client = new pg.Client({
       connectionString: databaseUrl,
       application_name: options.applicationName ?? 'waybill',
@@ -87,6 +105,8 @@ export function createConnection(options: ConnectionOptions): Connection {
     // Without a listener a killed session would end the process, idle or not.
     client.on('error', () => drop(session))
     client.on('end', () => drop(session))
+    const refusal = options.writable === true ? leaveWhenReadOnly(client, where) : () => undefined
+    connecting = client
     const session = (async (): Promise<Session> => {
       try {
         await client.connect()
@@ -99,12 +119,16 @@ export function createConnection(options: ConnectionOptions): Connection {
         const made = {
           client,
           pooled: rows[0]?.pid !== (client as unknown as { processID: number }).processID,
+          refusal,
         }
-        await options.onConnect?.(made)
+        if (!made.pooled) await bounded(client, endWithClient(client), connectTimeoutMs)
+        await bounded(client, Promise.resolve(options.onConnect?.(made)), connectTimeoutMs)
         return made
       } catch (error) {
         destroy(client)
-        throw error
+        throw refusal() ?? error
+      } finally {
+        if (connecting === client) connecting = undefined
       }
     })()
     current = session
@@ -164,13 +188,20 @@ export function createConnection(options: ConnectionOptions): Connection {
           ...(how.name !== undefined && !mine.pooled ? { name: how.name } : {}),
           ...(how.rowMode === undefined ? {} : { rowMode: how.rowMode }),
         } as pg.QueryConfig),
-        how.timeoutMs ?? queryTimeoutMs,
+        how.timeoutMs ?? limitMs,
       )
+      limitMs = queryTimeoutMs
+      const refused = mine.refusal()
+      if (refused !== undefined) throw refused
       return { rows: result.rows as Row[], rowCount: result.rowCount ?? 0 }
     } catch (error) {
+      if (error instanceof WaybillError && error.code === 'DATABASE_TIMEOUT')
+        limitMs = Math.min(maxQueryTimeoutMs, limitMs * 2)
       if (failureOf(error) === 'connection') drop(attempt)
+      const refused = mine.refusal()
+      if (refused !== undefined) options.onReadOnly?.()
       const role = mine.client.user
-      throw databaseError(error, { where, schema, ...(role === undefined ? {} : { role }) })
+      throw databaseError(refused ?? error, { where, schema, ...(role === undefined ? {} : { role }) })
     }
   }
 
@@ -184,6 +215,7 @@ export function createConnection(options: ConnectionOptions): Connection {
       closed = true
       const last = current
       current = undefined
+      if (connecting !== undefined) destroy(connecting)
       const open = await last?.catch(() => undefined)
       if (open === undefined) return
       const timer = setTimeout(() => destroy(open.client), 1000)
@@ -191,6 +223,35 @@ export function createConnection(options: ConnectionOptions): Connection {
       clearTimeout(timer)
     },
   }
+}
+
+/**
+ * A server says so by itself, with the answer to a statement, when it becomes a standby or read-only, and at the
+ * start-up. What it answered with it may be old, and is dropped with the session.
+ */
+function leaveWhenReadOnly(client: pg.Client, where: string): () => WaybillError | undefined {
+  let refusal: WaybillError | undefined
+  const { connection } = client as unknown as { connection: EventEmitter }
+  connection.on('parameterStatus', (status: { parameterName: string; parameterValue: string }) => {
+    const { parameterName: name, parameterValue: value } = status
+    if (value !== 'on' || (name !== 'in_hot_standby' && name !== 'default_transaction_read_only')) return
+    refusal = new WaybillError(
+      'DATABASE_UNREACHABLE',
+      `PostgreSQL at ${where} only reads (${name} is on): a primary is needed`,
+    )
+    destroy(client)
+  })
+  return () => refusal
+}
+
+/**
+ * A statement that was given up on this side ends on the server as well, also while it waits for a lock: else each
+ * further try would leave one more behind. Where the server's system cannot do that, it stays as it was.
+ */
+async function endWithClient(client: pg.Client): Promise<void> {
+  await client.query('SET client_connection_check_interval = 2000').catch((error: unknown) => {
+    if (sqlState(error) === undefined) throw error
+  })
 }
 
 /** A black-holed socket gives no event: only a limit on this side finds out. */

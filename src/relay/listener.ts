@@ -1,7 +1,7 @@
 import { type ConnectionOptions, type Session, createConnection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { describeError } from '../errors.ts'
-import { pause } from './pause.ts'
+import { pause, retryPauseMs } from './pause.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 
 export interface ListenerOptions {
@@ -21,7 +21,7 @@ export interface Listener {
 
 const checkEveryMs = 5_000
 const checkTimeoutMs = 5_000
-const reconnectMaxMs = 10_000
+const reconnectMaxMs = 5_000
 
 export function createListener({ database, telemetry, onNotify }: ListenerOptions): Listener {
   const stopping = new AbortController()
@@ -71,7 +71,7 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
           telemetry.emit('listener.down', { error: describeError(error, 300) })
         state = 'down'
         connection.reset()
-        await pause(Math.min(reconnectMaxMs, 100 * 2 ** failures++), stopping.signal)
+        await pause(retryPauseMs(failures++, reconnectMaxMs), stopping.signal)
       }
     }
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Connection, createConnection } from '../database/connection.ts'
+import type { Connection } from '../database/connection.ts'
 import { checkSchemaName } from '../database/identifiers.ts'
 import { WaybillError } from '../errors.ts'
 import type { Publisher } from '../publishing/publisher.ts'
@@ -10,6 +10,7 @@ import { packageVersion } from '../version.ts'
 import { type Telemetry, createTelemetry } from '../telemetry/events.ts'
 import { loadTraces } from '../telemetry/traces.ts'
 import { Backlog } from './backlog.ts'
+import { createRelayConnections } from './connections.ts'
 import { type Destination, type DestinationInput, createDestination } from './destination.ts'
 import { describeRelay } from './describe.ts'
 import { createDispatcher, mostCalls } from './dispatcher.ts'
@@ -76,6 +77,8 @@ export interface Relay {
 }
 
 const leaseErrorPauseMaxMs = 2_000
+/** For a statement under way when the relay stops. */
+const lastStatementMs = 2_000
 /** Least time between two rounds, in milliseconds, however many hand over at once. */
 const leaseRoundAtLeastMs = 100
 /** Failed probes after which `drain` takes a destination for away. */
@@ -100,19 +103,11 @@ export function createRelay(options: RelayOptions): Relay {
   let started: Promise<void> | undefined
   let stopped: Promise<{ clean: boolean }> | undefined
 
-  const database = { databaseUrl, schema }
-  const leaseConnection = createConnection({
-    ...database,
-    applicationName: 'waybill leases',
-    queryTimeoutMs: tuning.leaseMs,
+  const connections = createRelayConnections({
+    ...{ databaseUrl, schema, leaseMs: tuning.leaseMs },
+    onReadSession: () => source.reset(),
   })
-  const markConnection = createConnection({ ...database, applicationName: 'waybill mark' })
-  const readConnection: Connection = createConnection({
-    ...database,
-    applicationName: 'waybill read',
-    onConnect: () => source.reset(),
-  })
-  const source = createPollingSource(readConnection, statements)
+  const source = createPollingSource(connections.read, statements)
 
   const destinations = new Map<string, Destination>()
   for (const [name, input] of Object.entries(inputs)) {
@@ -145,7 +140,7 @@ export function createRelay(options: RelayOptions): Relay {
     onReady: (aggregate) => dispatcher.ready(aggregate),
   })
   const settler = createSettler({
-    connection: markConnection,
+    connection: connections.mark,
     statements,
     relayId: id,
     onSettled(settlements) {
@@ -181,7 +176,7 @@ export function createRelay(options: RelayOptions): Relay {
     onProgress,
   })
   const leases = createLeases({
-    connection: leaseConnection,
+    connection: connections.leases,
     statements,
     backlog,
     telemetry,
@@ -201,7 +196,7 @@ export function createRelay(options: RelayOptions): Relay {
     tuning.wakeup === 'poll'
       ? undefined
       : createListener({
-          database,
+          database: connections.database,
           telemetry,
           onNotify(about) {
             wakeup.notified()
@@ -215,7 +210,7 @@ export function createRelay(options: RelayOptions): Relay {
     source,
     // On the reader's own connection: it waits for nobody else's statements.
     async setAsleep(ms) {
-      const { rowCount } = await readConnection.query(statements.sleep, [id, ms])
+      const { rowCount } = await connections.read.query(statements.sleep, [id, ms])
       return rowCount > 0
     },
   })
@@ -293,7 +288,7 @@ export function createRelay(options: RelayOptions): Relay {
 
   async function begin(): Promise<void> {
     await loadTraces()
-    await checkSchema(leaseConnection, schema)
+    await checkSchema(connections.leases, schema)
     if (stopping.signal.aborted) return
     health.started()
     listener?.start()
@@ -309,7 +304,7 @@ export function createRelay(options: RelayOptions): Relay {
     clearTimeout(timer)
     leaseRound.notify()
     const deadline = performance.now() + graceMs
-    await reader.stop()
+    await within(reader.stop(), lastStatementMs)
     let clean = await within(dispatcher.idle(), graceMs)
     if (!clean) {
       dispatcher.abort(new Error('the relay stops'))
@@ -317,13 +312,13 @@ export function createRelay(options: RelayOptions): Relay {
     }
     clean = (await within(settler.idle(), Math.max(500, deadline - performance.now()))) && clean
     settler.stop()
-    await Promise.all(loops)
-    if (loops.length > 0) clean = (await within(leases.leave(), 2_000)) && clean
+    await within(Promise.all(loops), lastStatementMs)
+    if (loops.length > 0) clean = (await within(leases.leave(), lastStatementMs)) && clean
     await Promise.all([
       listener?.stop(),
-      leaseConnection.close(),
-      markConnection.close(),
-      readConnection.close(),
+      connections.leases.close(),
+      connections.mark.close(),
+      connections.read.close(),
       ...[...destinations.values()].map(({ publisher }) => closePublisher(publisher)),
     ])
     telemetry.emit('relay.stopped', { relayId: id, clean })

@@ -51,19 +51,24 @@ export function readSessions(database: Pick<TestDatabase, 'rows'>): Promise<Sess
 export async function terminate(
   database: Pick<TestDatabase, 'rows'>,
   name: RelaySession,
-  { waiting = false }: { waiting?: boolean } = {},
+  options: { waiting?: boolean } = {},
 ): Promise<number[]> {
-  const rows = await database.rows<{ pid: number }>(terminating(name, waiting))
+  const rows = await database.rows<{ pid: number }>(terminating(name, options))
   return rows.map(({ pid }) => pid)
 }
 
-/** The same as SQL; answers when they have ended. Chosen first and terminated then: the planner orders conditions. */
-export function terminating(name: RelaySession, waiting = false): string {
+/** The same as SQL; waits up to `waitMs` for their end. Chosen first, then terminated: the planner orders conditions. */
+export function terminating(name: RelaySession, { waiting = false, waitMs = 0 } = {}): string {
   return `WITH chosen AS MATERIALIZED (
       SELECT pid FROM pg_stat_activity
       WHERE datname = current_database() AND application_name = '${name}' AND (${!waiting} OR wait_event_type = 'Lock')
     )
-    SELECT pid, pg_terminate_backend(pid, 5000) AS ended FROM chosen`
+    SELECT pid, pg_terminate_backend(pid, ${waitMs}) FROM chosen`
+}
+
+/** Notifies as a writer does that sees the relay asleep. */
+export async function wake(database: Pick<TestDatabase, 'rows'>): Promise<void> {
+  await database.rows(`SELECT pg_notify('waybill_' || '"waybill".outbox_events'::regclass::oid, '')`)
 }
 
 /** Resolves with the answer once there is one; for what only a look at the database can tell. */

@@ -14,6 +14,7 @@ import {
   terminate,
   terminating,
   untilWaiting,
+  wake,
 } from './kit.ts'
 
 let database: TestDatabase
@@ -101,7 +102,7 @@ describe('a session that is terminated', () => {
         return row!['n'] === 1
       })
       // The notification of this commit finds nobody.
-      await ledger.write(1, { beforeCommit: terminating('waybill listen') })
+      await ledger.write(1, { beforeCommit: terminating('waybill listen', { waitMs: 5_000 }) })
       const at = performance.now()
       await ledger.untilDelivered()
       waits.push(performance.now() - at)
@@ -168,6 +169,8 @@ describe('a session that is terminated', () => {
     const writers = ledger.startWriters()
     for (let round = 0; round < 3; round++) {
       await holding('LOCK TABLE waybill.outbox_events IN ACCESS EXCLUSIVE MODE', async () => {
+        // The writers, who would wake it, wait as well.
+        await wake(database)
         const { pid } = await untilWaiting(database, 'waybill read')
         expect(await terminate(database, 'waybill read', { waiting: true })).toEqual([pid])
         await untilWaiting(database, 'waybill read', pid)
