@@ -144,6 +144,7 @@ export function createSettler(options: SettlerOptions): Settler {
         const { rows } = await connection.query<{ held: number[] }>(statements.markSuspect, [
           ...fenceOf(left),
           left.map((entry) => entry.event.id),
+          left.map((entry) => entry.crashes + 1),
         ])
         const held = new Set(rows[0]?.held)
         const ours = left.filter((entry) => held.has(entry.aggregate.bucket.bucket))

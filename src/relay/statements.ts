@@ -175,8 +175,9 @@ export function createStatements(schema: string) {
     ),
     markSurvived: settlement(sql, marks({ id: 'uuid' }), 'crashes = 0'),
 
-    // Before an event of a bucket whose owner died is tried: should it kill this relay too, that is on record.
-    markSuspect: settlement(sql, marks({ id: 'uuid' }), 'crashes = e.crashes + 1'),
+    // Before an event of a bucket whose owner died is tried: should it kill this relay too, that is on record. The
+    // number itself, so that a statement whose answer was lost counts no second death when it is sent again.
+    markSuspect: settlement(sql, marks({ id: 'uuid', crashes: 'int' }), 'crashes = m.crashes'),
 
     // Five equal refusals in a row: the destination is wrong, not the events.
     restoreDead: sql(`

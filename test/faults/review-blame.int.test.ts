@@ -1,0 +1,60 @@
+import { type Socket, connect, createServer } from "node:net";
+import { beforeEach, expect, test } from "vitest";
+import { insertEvents, readEvents, testRelay } from "../relay/harness.ts";
+import { recordingPublisher } from "../relay/recording-publisher.ts";
+import { atEndOfFile } from "../support/cleanups.ts";
+import { type TestDatabase, createTestDatabase } from "../support/postgres.ts";
+
+let database: TestDatabase;
+beforeEach(async () => {
+  database = await createTestDatabase();
+});
+
+test("a record of suspicion whose answers are lost counts one death at the most", async () => {
+  const { port } = new URL(database.url);
+  let cuts = 4;
+  const sockets = new Set<Socket>();
+  const proxy = createServer((inside) => {
+    const outside = connect({ host: "127.0.0.1", port: Number(port) });
+    let cut = false;
+    for (const socket of [inside, outside])
+      sockets.add(socket.on("error", () => undefined));
+    inside.on("data", (data) => {
+      if (data.includes("SET crashes") && cuts > 0) {
+        cuts--;
+        cut = true;
+      }
+      outside.write(data);
+    });
+    outside.on("data", (data) => {
+      if (!cut) return inside.write(data);
+      inside.destroy();
+      outside.destroy();
+    });
+    inside.on("close", () => outside.destroy());
+    outside.on("close", () => inside.destroy());
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  atEndOfFile(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => proxy.close(resolve));
+  });
+  const url = new URL(database.url);
+  url.hostname = "127.0.0.1";
+  url.port = String((proxy.address() as { port: number }).port);
+  await insertEvents(database, [{ payload: { n: 1 } }]);
+  await database.query(
+    `UPDATE "waybill".outbox_buckets SET owner = gen_random_uuid(), leased_until = clock_timestamp() - interval '1 second'`,
+  );
+  const publisher = recordingPublisher({
+    behave: () => new Promise(() => undefined),
+  });
+  const relay = testRelay(
+    { url: url.href, schema: database.schema },
+    { destinations: { bus: publisher } },
+  );
+  await relay.start();
+  await publisher.untilCalled(1);
+  expect(cuts).toBe(0);
+  expect((await readEvents(database))[0]).toMatchObject({ crashes: 1 });
+});
