@@ -61,6 +61,8 @@ export interface Failing {
   readonly eventId: string
   /** `performance.now()` of its first failure. */
   readonly since: number
+  /** `performance.now()` of its last failure. */
+  lastAt: number
   /** Failures, counted against it or not. */
   tries: number
 }

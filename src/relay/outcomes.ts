@@ -1,8 +1,8 @@
 import type { EventReference, Telemetry } from '../telemetry/events.ts'
-import type { Aggregate, Entry } from './aggregate.ts'
+import type { Aggregate, Entry, Failing } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
-import type { Destination } from './destination.ts'
-import { backoffMs, judge, kindOf } from './failure.ts'
+import { type Destination, noteFailure, noteSuccess } from './destination.ts'
+import { type FailureKind, backoffMs, judge, kindOf } from './failure.ts'
 import type { RelayTuning } from './options.ts'
 import { type CallOutcome, answerOf, requestedPauseMs } from './publish-call.ts'
 import { type Settlement, type Settler, errorText } from './settler.ts'
@@ -114,6 +114,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   }
 
   function proveAlive(destination: Destination, startedAt: number, now: number): void {
+    noteSuccess(destination, now)
     destination.lastSuccessStartedAt = Math.max(destination.lastSuccessStartedAt, startedAt)
     destination.refusals = null
     destination.circuit.answered(startedAt, now, null)
@@ -141,7 +142,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const { aggregate } = entry
     if (aggregate.bucket.lost) return 'go'
     if (aggregate.failing?.eventId !== entry.event.id) {
-      aggregate.failing = { eventId: entry.event.id, since: now, tries: 0 }
+      aggregate.failing = { eventId: entry.event.id, since: now, lastAt: now, tries: 0 }
     }
     const { failing } = aggregate
     failing.tries++
@@ -155,18 +156,20 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       return survive(entry)
     }
     if (kind === 'explicit') {
+      noteFailure(destination, entry.event.id, error, now)
       destination.refusals = null
       destination.circuit.answered(startedAt, now, null)
     }
     const verdict = judge({
       kind,
-      othersGetThrough: destination.lastSuccessStartedAt > failing.since,
+      othersGetThrough: othersGetThrough(destination, failing, kind),
       throttled: kind === 'unavailable' && afterMs !== undefined,
       failingForMs: now - failing.since,
       attempts: entry.event.attempts,
       maxAttempts: tuning.maxAttempts,
       outageGraceMs: tuning.outageGraceMs,
     })
+    failing.lastAt = now
     if (verdict === 'outage') {
       destination.circuit.failed(startedAt, now, { error, ...(afterMs === undefined ? {} : { afterMs }) })
       return survive(entry)
@@ -289,6 +292,15 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   }
 
   return { conclude, confirmEarly, bury, putBack, settled, dropped: ({ entry }) => backlog.settled(entry) }
+}
+
+/**
+ * An outage that comes after others got through must not be counted with the evidence from before it: an open circuit
+ * says that nobody has got through since it opened, and a destination that calls itself away needs new evidence.
+ */
+function othersGetThrough(destination: Destination, failing: Failing, kind: FailureKind): boolean {
+  const { circuit, lastSuccessStartedAt } = destination
+  return !circuit.open && lastSuccessStartedAt > (kind === 'unavailable' ? failing.lastAt : failing.since)
 }
 
 function failureOfCall(outcome: CallOutcome): { status: 'retry' | 'threw'; error: unknown } {

@@ -1,14 +1,22 @@
 import { type Socket, connect, createServer } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { beforeEach, expect, test } from "vitest";
+import {
+  type PublishResult,
+  brokerUnavailable,
+} from "../../src/publishing/publisher.ts";
 import { insertEvents, readEvents, testRelay } from "../relay/harness.ts";
 import { recordingPublisher } from "../relay/recording-publisher.ts";
 import { atEndOfFile } from "../support/cleanups.ts";
 import { type TestDatabase, createTestDatabase } from "../support/postgres.ts";
+import { eventually } from "./kit.ts";
 
 let database: TestDatabase;
 beforeEach(async () => {
   database = await createTestDatabase();
 });
+
+const published: PublishResult = { status: "published" };
 
 test("a record of suspicion whose answers are lost counts one death at the most", async () => {
   const { port } = new URL(database.url);
@@ -57,4 +65,39 @@ test("a record of suspicion whose answers are lost counts one death at the most"
   await publisher.untilCalled(1);
   expect(cuts).toBe(0);
   expect((await readEvents(database))[0]).toMatchObject({ crashes: 1 });
+});
+
+test("an outage after a moment in which others got through counts nothing more", async () => {
+  await insertEvents(database, [
+    { aggregate: "first", payload: { n: 1 } },
+    { aggregate: "second", payload: { n: 2 } },
+  ]);
+  let momentOver = false;
+  let outage = 0;
+  const publisher = recordingPublisher({
+    behave: (message) => {
+      if (!momentOver && message.aggregateId === "second" && outage > 4) {
+        momentOver = true;
+        return published;
+      }
+      outage++;
+      return {
+        status: "retry",
+        error: brokerUnavailable("connection refused"),
+      };
+    },
+  });
+  const relay = testRelay(database, { destinations: { bus: publisher } });
+  await relay.start();
+  await relay.until("destination.up");
+  const before = outage;
+  await eventually("a long outage", () =>
+    Promise.resolve(
+      outage >= before + 12 || relay.events("event.dead").length > 0,
+    ),
+  );
+  await delay(100);
+  const [first] = await readEvents(database);
+  expect(first).toMatchObject({ dead: false });
+  expect(first!.attempts).toBeLessThanOrEqual(1);
 });
