@@ -43,7 +43,7 @@ export interface Settler {
   settle(settlement: Settlement): void
   /** Puts it on record that these events are about to be tried with care; answers those that still are ours. */
   suspect(entries: readonly Entry[]): Promise<readonly Entry[]>
-  /** Makes dead letters pending again, all or none. Answers how many. */
+  /** Makes the dead letters of buckets that are still ours pending again; tried until it works. Answers how many. */
   restore(entries: readonly Entry[]): Promise<number>
   readonly pending: number
   /** Resolves when everything handed in so far is written or given up. */
@@ -111,11 +111,15 @@ export function createSettler(options: SettlerOptions): Settler {
         onLost(left.filter((settlement) => !held.has(settlement.entry.aggregate.bucket.bucket)))
         left = ours
       } catch (error) {
-        onError(error)
-        if (failureOf(error) === 'statement') connection.reset()
-        await pause()
+        await recover(error)
       }
     }
+  }
+
+  async function recover(error: unknown): Promise<void> {
+    onError(error)
+    if (failureOf(error) === 'statement') connection.reset()
+    await pause()
   }
 
   async function write(group: readonly Settlement[]): Promise<ReadonlySet<number>> {
@@ -154,11 +158,22 @@ export function createSettler(options: SettlerOptions): Settler {
       return []
     },
     async restore(entries) {
-      const { rowCount } = await connection.query(statements.restoreDead, [
-        ...fenceOf(entries),
-        entries.map((entry) => entry.event.id),
-      ])
-      return rowCount
+      while (!stopped) {
+        // One bucket that is lost must not keep the others' events buried.
+        const ours = entries.filter((entry) => !entry.aggregate.bucket.lost)
+        if (ours.length === 0) break
+        try {
+          const { rowCount } = await connection.query(statements.restoreDead, [
+            ...fenceOf(ours),
+            ours.map((entry) => entry.event.id),
+          ])
+          onSettled([])
+          return rowCount
+        } catch (error) {
+          await recover(error)
+        }
+      }
+      return 0
     },
     async idle() {
       while (running !== undefined) await running
