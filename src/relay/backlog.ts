@@ -62,6 +62,11 @@ export class Backlog {
     return Math.ceil(this.#options.capacity / 4)
   }
 
+  /** Aggregates that wait for the next try of their head. */
+  get sleeping(): number {
+    return this.#sleeping.size
+  }
+
   /** Aggregates that wait for their destination to come back. */
   get away(): number {
     return this.#away.size

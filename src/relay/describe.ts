@@ -15,10 +15,12 @@ export function describeRelay(
   }
 }
 
-function describe({ circuit, lastSuccessStartedAt }: Destination): Record<string, unknown> {
+function describe({ circuit, failing, lastSuccessStartedAt }: Destination): Record<string, unknown> {
+  const since = failing?.told === true && !circuit.open ? failing.since : circuit.since
+  const error = circuit.error ?? (failing?.told === true ? failing.error : null)
   return {
-    state: circuit.open ? 'down' : lastSuccessStartedAt > 0 ? 'up' : 'unknown',
-    since: new Date(Date.now() - (performance.now() - circuit.since)).toISOString(),
-    error: circuit.error === null ? null : describeError(circuit.error, 300),
+    state: error !== null ? 'down' : lastSuccessStartedAt > 0 ? 'up' : 'unknown',
+    since: new Date(Date.now() - (performance.now() - since)).toISOString(),
+    error: error === null ? null : describeError(error, 300),
   }
 }

@@ -4,12 +4,15 @@ import type { Aggregate, Entry, OwnedBucket } from './aggregate.ts'
 import { type Circuit, createCircuit } from './circuit.ts'
 import { type Fifo, createFifo } from './fifo.ts'
 
+type OnChange = (state: 'up' | 'down', details: { error: string; downMs: number }) => void
+
 /** A publisher, and what the relay knows of its other side. */
 export interface Destination {
   readonly name: string
   readonly publisher: Publisher
   readonly format: MessageFormat
   readonly circuit: Circuit
+  readonly onChange: OnChange
   /** Aggregates whose head goes here; may hold some that no longer do. */
   readonly ready: Fifo<Aggregate>
   /** The same for heads that must be tried with care. */
@@ -20,6 +23,11 @@ export interface Destination {
   slow: number
   /** Start of the youngest call that published something, `performance.now()`: the evidence that others get through. */
   lastSuccessStartedAt: number
+  /**
+   * Events that it answered with a failure since it last took one. It is no outage (it answers), and costs no attempt,
+   * but people must know when nothing gets through; `since` is `performance.now()` of the first.
+   */
+  failing: { readonly events: Set<string>; readonly since: number; error: string; told: boolean } | null
   /** Refusals with one and the same answer, in a row. */
   refusals: { answer: string; entries: Entry[] } | null
   /** Buckets with aggregates whose events were dropped from memory while this destination is away. */
@@ -32,10 +40,7 @@ export type DestinationInput = Publisher | { publisher: Publisher; format?: Mess
 export function createDestination(
   name: string,
   input: DestinationInput,
-  options: {
-    probeMaxMs: number
-    onChange: (state: 'up' | 'down', details: { error: string; downMs: number }) => void
-  },
+  options: { probeMaxMs: number; onChange: OnChange },
 ): Destination {
   const { publisher, format = 'debezium' } = 'publisher' in input ? input : { publisher: input }
   return {
@@ -43,12 +48,37 @@ export function createDestination(
     publisher,
     format,
     circuit: createCircuit(options),
+    onChange: options.onChange,
     ready: createFifo(),
     suspect: createFifo(),
     active: 0,
     slow: 0,
     lastSuccessStartedAt: -Infinity,
+    failing: null,
     refusals: null,
     awayBuckets: new Set(),
   }
+}
+
+/** So many different events that failed, and none that got through, are worth telling; or one for so long (ms). */
+const failingEvents = 3
+const failingForMs = 60_000
+
+/** The destination answered one event with a failure. Told once, as long as nothing gets through. */
+export function noteFailure(destination: Destination, eventId: string, error: string, now: number): void {
+  const failing = (destination.failing ??= { events: new Set(), since: now, error, told: false })
+  failing.error = error
+  if (failing.events.size < failingEvents) failing.events.add(eventId)
+  if (failing.told || destination.circuit.open) return
+  if (failing.events.size < failingEvents && now - failing.since < failingForMs) return
+  failing.told = true
+  destination.onChange('down', { error: `nothing gets through: ${error}`, downMs: 0 })
+}
+
+/** The destination took an event. */
+export function noteSuccess(destination: Destination, now: number): void {
+  const { failing } = destination
+  destination.failing = null
+  if (failing?.told === true)
+    destination.onChange('up', { error: failing.error, downMs: now - failing.since })
 }

@@ -11,6 +11,15 @@ export interface Health {
   reason: string | null
 }
 
+export interface HealthOptions {
+  telemetry: Telemetry
+  leaseMs: number
+  /** Aggregates with an event that is due. */
+  due: () => number
+  /** Aggregates whose event failed and waits for its next try. */
+  waiting: () => number
+}
+
 type Part = 'read' | 'mark' | 'lease'
 
 export interface HealthKeeper {
@@ -26,17 +35,15 @@ export interface HealthKeeper {
   readonly fatal: WaybillError | undefined
 }
 
+/** With a destination away, nothing published for so long, in milliseconds, makes the relay not ready. */
+const stillMs = 1_000
 /** Due work that has not moved for so long, in milliseconds, makes the relay not ready. */
 const stuckAfterMs = 10_000
 /** A loop that has not come round for so long while the database answers is hung. */
 const hungAfterMs = 300_000
 
-export function createHealth(options: {
-  telemetry: Telemetry
-  leaseMs: number
-  dueWork: () => number
-}): HealthKeeper {
-  const { telemetry, leaseMs, dueWork } = options
+export function createHealth(options: HealthOptions): HealthKeeper {
+  const { telemetry, leaseMs, due, waiting } = options
   const failing = new Set<Part>()
   const lastWorked = new Map<Part, number>()
   let startedAt: number | undefined
@@ -44,7 +51,11 @@ export function createHealth(options: {
   let error = ''
   let fatal: WaybillError | undefined
   let progressedAt = performance.now()
+  let publishedAt = -Infinity
   const down = new Map<string, string>()
+  telemetry.on('batch.finished', ({ published }) => {
+    if (published > 0) publishedAt = performance.now()
+  })
   telemetry.on('destination.down', ({ destination, error: reason }) => down.set(destination, reason))
   telemetry.on('destination.up', ({ destination }) => down.delete(destination))
 
@@ -53,11 +64,11 @@ export function createHealth(options: {
     if (startedAt === undefined) return 'the relay is not started'
     if (failing.size > 0) return `the database does not answer: ${error}`
     if (now - (lastWorked.get('lease') ?? -Infinity) > leaseMs) return 'the relay has no lease yet'
-    if (dueWork() === 0) return null
     const [away] = down
-    if (away !== undefined && dueWork() > 0 && now - progressedAt > 1_000) {
+    if (away !== undefined && due() + waiting() > 0 && now - publishedAt > stillMs) {
       return `destination ${JSON.stringify(away[0])} is away: ${away[1]}`
     }
+    if (due() === 0) return null
     return now - progressedAt > stuckAfterMs ? 'events are due and nothing moves' : null
   }
 

@@ -131,7 +131,12 @@ export function createRelay(options: RelayOptions): Relay {
     )
   }
   const prepare = createPreparation(destinations, createRouter(routes, [...destinations.keys()]))
-  const health = createHealth({ telemetry, leaseMs: tuning.leaseMs, dueWork: () => dispatcher.waiting })
+  const health = createHealth({
+    telemetry,
+    leaseMs: tuning.leaseMs,
+    due: () => dispatcher.waiting,
+    waiting: () => backlog.sleeping,
+  })
 
   const backlog: Backlog = new Backlog({
     capacity: Math.max(1000, tuning.batchSize * tuning.workers * 4),
@@ -286,6 +291,15 @@ export function createRelay(options: RelayOptions): Relay {
     }
   }
 
+  /** The calls that a stop waits for may take longer than a lease. */
+  async function keepLeases(ended: AbortSignal): Promise<void> {
+    for (;;) {
+      await pause(tuning.leaseMs / 4, ended)
+      if (ended.aborted) return
+      await leases.renew().catch((error: unknown) => health.failed('lease', error))
+    }
+  }
+
   async function begin(): Promise<void> {
     await loadTraces()
     await checkSchema(connections.leases, schema)
@@ -304,6 +318,8 @@ export function createRelay(options: RelayOptions): Relay {
     clearTimeout(timer)
     leaseRound.notify()
     const deadline = performance.now() + graceMs
+    const ended = new AbortController()
+    if (loops.length > 0) void keepLeases(ended.signal)
     await within(reader.stop(), lastStatementMs)
     let clean = await within(dispatcher.idle(), graceMs)
     if (!clean) {
@@ -312,6 +328,7 @@ export function createRelay(options: RelayOptions): Relay {
     }
     clean = (await within(settler.idle(), Math.max(500, deadline - performance.now()))) && clean
     settler.stop()
+    ended.abort()
     await within(Promise.all(loops), lastStatementMs)
     if (loops.length > 0) clean = (await within(leases.leave(), lastStatementMs)) && clean
     await Promise.all([

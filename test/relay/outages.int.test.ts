@@ -3,6 +3,7 @@ import {
   type Message,
   type PublishResult,
   brokerUnavailable,
+  publishFailed,
   publishTimeout,
   rejectedBy,
 } from '../../src/publishing/publisher.ts'
@@ -160,6 +161,28 @@ describe('an outage of the destination', () => {
     await publisher.untilDelivered(12)
     await relay.stop()
     expect((await readEvents(database)).every((row) => row.published && !row.dead)).toBe(true)
+  })
+
+  test('that answers 500 to everything is told once, counts nothing, and makes the relay not ready', async () => {
+    await insertEvents(
+      database,
+      upTo(6).map((i) => ({ aggregate: `a-${i}`, payload: { n: i } })),
+    )
+    let broken = true
+    const publisher = recordingPublisher({
+      behave: () => (broken ? { status: 'retry', error: publishFailed('answered 500') } : published),
+    })
+    const relay = testRelay(database, { destinations: { hook: publisher } })
+    await relay.start()
+    await relay.until('event.failed', (_, all) => all.length > 20)
+    expect(relay.events('destination.down')).toMatchObject([{ error: 'nothing gets through: answered 500' }])
+    expect(relay.health()).toMatchObject({ ready: false, reason: expect.stringContaining('answered 500') })
+    broken = false
+    await publisher.untilDelivered(6)
+    expect(relay.events('destination.up')).toHaveLength(1)
+    expect(relay.health()).toMatchObject({ ready: true })
+    await relay.stop()
+    expect((await readEvents(database)).every((row) => row.published && row.attempts === 0)).toBe(true)
   })
 
   test('honours what the destination asks for, and counts nothing for it', async () => {
