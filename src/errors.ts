@@ -62,6 +62,24 @@ export class WaybillError extends Error {
     this.retryable = options.retryable ?? retryableCodes.has(code)
     this.details = Object.freeze({ ...options.details })
   }
+
+  /**
+   * For `JSON.stringify`: `{ name, code, message, retryable, details }`, a bigint of `details` as decimal text. The
+   * cause is left out: it is somebody else's error, and may hold a statement with its values.
+   */
+  toJSON(): {
+    name: string
+    code: ErrorCode
+    message: string
+    retryable: boolean
+    details: Record<string, unknown>
+  } {
+    const { name, code, message, retryable } = this
+    const text = JSON.stringify(this.details, (_key, value: unknown) =>
+      typeof value === 'bigint' ? value.toString() : value,
+    )
+    return { name, code, message, retryable, details: JSON.parse(text) as Record<string, unknown> }
+  }
 }
 
 /** True when `error` is a {@link WaybillError} with this code (works across copies of the package). */
