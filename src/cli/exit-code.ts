@@ -11,6 +11,8 @@ export const exitCodes = {
 const special: Partial<Record<ErrorCode, number>> = {
   CONFIGURATION_INVALID: exitCodes.usage,
   USAGE_INVALID: exitCodes.usage,
+  // The configuration names a broker that is not there: starting it again changes nothing.
+  DEPENDENCY_MISSING: exitCodes.usage,
   DATABASE_UNREACHABLE: exitCodes.unreachable,
   DATABASE_TIMEOUT: exitCodes.unreachable,
 }

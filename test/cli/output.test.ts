@@ -139,6 +139,7 @@ describe('errors', () => {
     const expected: Partial<Record<ErrorCode, number>> = {
       CONFIGURATION_INVALID: 2,
       USAGE_INVALID: 2,
+      DEPENDENCY_MISSING: 2,
       DATABASE_UNREACHABLE: 3,
       DATABASE_TIMEOUT: 3,
     }
