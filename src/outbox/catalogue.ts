@@ -59,9 +59,29 @@ function payloadInvalid(
 
 /** Some schemas quote the value they got (`received "4111 1111 …"`); messages and logs must not hold payloads. */
 function discreet(message: string, value: unknown): string {
-  const isText = typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
-  const quotes = isText && String(value) !== '' && message.includes(String(value))
-  return quotes ? `its value is not accepted, got ${kindOf(value)}` : message
+  return quotes(message, value) ? `its value is not accepted, got ${kindOf(value)}` : message
+}
+
+// `expected number, received string`: words of the library, also where the value is one of them.
+const typeWords = /\b(expected|received) (string|number|bigint|boolean|object|array|date|null|undefined)\b/gi
+
+/**
+ * Whether a message holds the value. A short one occurs in the words of most messages ("x" in "expected", 1 in
+ * "10"), so it counts only where it stands by itself.
+ */
+function quotes(message: string, value: unknown): boolean {
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'bigint') return false
+  const text = String(value)
+  if (text === '') return false
+  const rest = message.replaceAll(typeWords, '')
+  return [text, JSON.stringify(text).slice(1, -1)].some((shown) =>
+    shown.length > 3 ? rest.includes(shown) : standsAlone(rest, shown),
+  )
+}
+
+function standsAlone(text: string, word: string): boolean {
+  const escaped = word.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+  return new RegExp(`(?<![\\p{L}\\p{N}_])${escaped}(?![\\p{L}\\p{N}_])`, 'u').test(text)
 }
 
 function valueAt(root: unknown, keys: readonly PropertyKey[]): unknown {

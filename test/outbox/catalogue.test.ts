@@ -77,6 +77,34 @@ describe('a payload', () => {
     expect(JSON.stringify(error.details)).not.toContain('4111')
   })
 
+  test.each([
+    ['x', 'Invalid input: expected number, received string'],
+    ['in', 'Invalid input: expected number, received string'],
+    ['string', 'Invalid input: expected number, received string'],
+    ['a lot', 'Invalid input: expected number, received string'],
+    [-1, 'Too small: expected number to be >10'],
+    [1, 'Too small: expected number to be >10'],
+  ])('that does not quote the value %j says what was expected', (total, message) => {
+    const catalogue = { t: z.object({ total: z.number().gt(10) }) }
+    expect(() => validatePayload(catalogue, 't', { total }, '')).toThrow(
+      new RegExp(`^payload\\.total does not match the schema of "t": ${message}$`),
+    )
+  })
+
+  test.each(['x', '5', 'number', 'a"b', 'a\\b', '4111 1111'])(
+    'is not in the message, however short it is and wherever it is quoted: %j',
+    (number) => {
+      const custom = z.object({
+        number: z.string().refine(() => false, { error: ({ input }) => `not ${JSON.stringify(input)}` }),
+      })
+      for (const schema of [v.object({ number: v.array(v.number()) }), custom]) {
+        expect(() => validatePayload({ t: schema }, 't', { number }, '')).toThrow(
+          /^payload\.number does not match the schema of "t": its value is not accepted, got a string$/,
+        )
+      }
+    },
+  )
+
   test('itself may be what is wrong', () => {
     expect(() => validate('card.added', null)).toThrow(/^payload does not match the schema of "card\.added"/)
   })
