@@ -24,6 +24,17 @@ describe('a receiver that does not answer', () => {
     expect(await publishOne(publisher)).toMatchObject({ status: 'published' })
   })
 
+  it('is away when it does not speak TLS, which is told without the text of OpenSSL', async () => {
+    const receiver = await startReceiver()
+    const publisher = webhook({ url: receiver.origin.replace('http:', 'https:') })
+    expect(await failure(publish(publisher, testMessage()))).toMatchObject({
+      code: 'BROKER_UNAVAILABLE',
+      message: expect.stringMatching(
+        /^POST to https:\/\/127\.0\.0\.1:\d+ failed: the TLS handshake failed \([a-z ]+\): does this port speak TLS\?$/,
+      ),
+    })
+  })
+
   it('is away when its name does not resolve', async () => {
     // A part of a name may have 63 characters: no resolver needs to be asked.
     const error = await failure(publish(webhook({ url: `http://${'x'.repeat(64)}.test/` }), testMessage()))

@@ -88,11 +88,27 @@ export function startExchange(dispatcher: Dispatcher, outgoing: Outgoing, timeou
       },
       onResponseEnd: () => settle(),
       onResponseError(_controller, error) {
-        settle(new NoAnswer(error.message, controller !== undefined, error))
+        const cause = readable(error)
+        settle(new NoAnswer(cause.message, controller !== undefined, cause))
       },
     },
   )
   return { answer: promise, cancel }
+}
+
+// What OpenSSL says when the other side answers in plain text.
+const notTls: ReadonlySet<unknown> = new Set([
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
+  'ERR_SSL_HTTP_REQUEST',
+])
+
+/** OpenSSL's own text is full of thread ids, source files and lines, also as a cause; its reason is enough. */
+function readable(error: Error): Error {
+  const { code, reason } = error as { code?: unknown; reason?: unknown }
+  if (typeof code !== 'string' || !code.startsWith('ERR_SSL_') || typeof reason !== 'string') return error
+  const hint = notTls.has(code) ? ': does this port speak TLS?' : ''
+  return Object.assign(new Error(`the TLS handshake failed (${reason})${hint}`), { code })
 }
 
 // Promise.withResolvers came with Node 22.
