@@ -33,6 +33,8 @@ export interface Leases {
    * milliseconds the next round is due.
    */
   round(): Promise<number>
+  /** Only the renewal of what is owned. */
+  renew(): Promise<void>
   /** True while nobody else can own the bucket. */
   isOurs(bucket: number): boolean
   /** The database said that these belong to another. */
@@ -172,6 +174,7 @@ export function createLeases(options: LeasesOptions): Leases {
 
   return {
     round,
+    renew,
     isOurs: (bucket) => performance.now() < (validUntil.get(bucket) ?? 0),
     lost(buckets) {
       for (const bucket of buckets) if (!bucket.lost) drop(bucket)

@@ -124,3 +124,27 @@ test('five equal refusals go back also when the first try to write that fails', 
   await delay(1_500)
   expect((await readEvents(database)).filter(({ dead }) => dead)).toEqual([])
 })
+
+test('a stop that waits for a call keeps its bucket meanwhile', async () => {
+  await insertEvents(database, [{ payload: { n: 1 } }])
+  const slow = recordingPublisher({
+    behave: () => delay(3_000).then(() => published),
+  })
+  const first = testRelay(database, {
+    destinations: { bus: slow },
+    leaseMs: 1_000,
+  })
+  await first.start()
+  await slow.untilCalled(1)
+  const other = recordingPublisher()
+  const second = testRelay(database, {
+    destinations: { bus: other },
+    leaseMs: 1_000,
+  })
+  await second.start()
+  await second.until('relay.buckets')
+  expect(await first.stop({ graceMs: 10_000 })).toEqual({ clean: true })
+  await delay(300)
+  expect(slow.delivered).toHaveLength(1)
+  expect(other.delivered).toEqual([])
+})
