@@ -25,7 +25,7 @@ export interface RelayTuning {
   retryMaxMs: number
   /** Longest pause between two probes of a destination that is away, in milliseconds. Default 30 000, 1 to 3 600 000. */
   probeMaxMs: number
-  /** After how long an explicit answer (500, a nack) counts without other evidence, in milliseconds. Default 900 000, 0 to 86 400 000. */
+  /** After how long an explicit answer about an event (500, a nack) counts although no other event gets through, in milliseconds. Default 900 000, 0 to 86 400 000. */
   outageGraceMs: number
   /** Grace for work under way at a clean stop, in milliseconds. Default 15 000, 0 to 600 000. */
   stopGraceMs: number
@@ -96,7 +96,7 @@ export const relaySpec = object({
   outageGraceMs: integer({ min: 0, max: dayMs })
     .default(relayDefaults.outageGraceMs)
     .describe(
-      'After how long an explicit answer (500, a nack) counts against an event without other evidence.',
+      'How long an explicit answer about an event (500, a nack) may go on while no other event gets through, until it counts as an attempt all the same, whatever the number of aggregates that fail.',
     ),
   stopGraceMs: integer({ min: 0, max: 600_000 })
     .default(relayDefaults.stopGraceMs)
