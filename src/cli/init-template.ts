@@ -6,7 +6,7 @@ export const templates: Readonly<Record<string, (schema: string) => string>> = {
 }
 
 function yaml(schema: string): string {
-  return `# Configuration of Waybill; every key is described in docs/reference/configuration.md.
+  return `# Configuration of Waybill. A key that does not exist and a value that does not fit are refused, with what would.
 # \${NAME} takes the value of an environment variable: keep secrets there.
 # Each single value can be overridden by a variable (relay.batchSize: WAYBILL_RELAY_BATCH_SIZE).
 
@@ -43,9 +43,15 @@ destinations:
 #   workers: 2 # calls under way at once for each destination
 #   maxAttempts: 8 # counted failures until an event becomes a dead letter; an outage counts nothing
 #   afterDeadLetter: continue # hold: later events of the aggregate wait until someone decides
-#   publishTimeoutMs: 10000
+#   publishTimeoutMs: 10000 # limit for one call of a publisher
 #   leaseMs: 10000 # how long the work of a relay that died waits for another one
-#   pollIntervalMs: 1000
+#   wakeup: auto # poll: no notifications, where writers use PREPARE TRANSACTION
+#   pollIntervalMs: 1000 # longest pause between two looks for work without a notification
+#   retryBaseMs: 1000 # first pause after a failure of one event; it doubles each time
+#   retryMaxMs: 300000 # longest pause between two tries of one event
+#   probeMaxMs: 30000 # longest pause between two probes of a destination that is away
+#   outageGraceMs: 900000 # a 500 or a nack that goes on for so long counts, though no other event gets through
+#   stopGraceMs: 15000 # time for the work that is under way at a clean stop
 
 # Published events are removed after this time; dead letters stay.
 # retention:
@@ -65,7 +71,7 @@ destinations:
 function typescript(schema: string): string {
   return `import { defineConfig } from 'waybill/config'
 
-// Configuration of Waybill; every key is described in docs/reference/configuration.md.
+// Configuration of Waybill. The compiler knows every key; a wrong one is refused, with what would be right.
 // '\${NAME}' takes the value of an environment variable: keep secrets there.
 // Each single value can be overridden by a variable (relay.batchSize: WAYBILL_RELAY_BATCH_SIZE).
 export default defineConfig({
@@ -99,9 +105,15 @@ export default defineConfig({
   //   workers: 2, // calls under way at once for each destination
   //   maxAttempts: 8, // counted failures until an event becomes a dead letter; an outage counts nothing
   //   afterDeadLetter: 'continue', // 'hold': later events of the aggregate wait until someone decides
-  //   publishTimeoutMs: 10_000,
+  //   publishTimeoutMs: 10_000, // limit for one call of a publisher
   //   leaseMs: 10_000, // how long the work of a relay that died waits for another one
-  //   pollIntervalMs: 1_000,
+  //   wakeup: 'auto', // 'poll': no notifications, where writers use PREPARE TRANSACTION
+  //   pollIntervalMs: 1_000, // longest pause between two looks for work without a notification
+  //   retryBaseMs: 1_000, // first pause after a failure of one event; it doubles each time
+  //   retryMaxMs: 300_000, // longest pause between two tries of one event
+  //   probeMaxMs: 30_000, // longest pause between two probes of a destination that is away
+  //   outageGraceMs: 900_000, // a 500 or a nack that goes on for so long counts, though no other event gets through
+  //   stopGraceMs: 15_000, // time for the work that is under way at a clean stop
   // },
 
   // Published events are removed after this time; dead letters stay.

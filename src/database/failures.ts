@@ -77,7 +77,8 @@ function permissionDenied(message: string, context: FailureContext, cause: unkno
   if (kind === undefined || name === undefined) {
     return new WaybillError(
       'PERMISSION_DENIED',
-      `${who} lacks a privilege in the schema ${JSON.stringify(schema)} (${message}): docs/guides/roles.md lists what each role needs`,
+      `${who} lacks a privilege in the schema ${JSON.stringify(schema)} (${message}): ` +
+        `run this as the role that owns the tables, or let that role grant what is lacking`,
       { cause, details: { role, schema } },
     )
   }
@@ -86,8 +87,7 @@ function permissionDenied(message: string, context: FailureContext, cause: unkno
   return new WaybillError(
     'PERMISSION_DENIED',
     `${who} lacks ${privilege} on the ${kind} ${object.text}: its owner may run ` +
-      `GRANT ${privilege} ON ${object.sql} TO ${quoteIdentifier(role)} (or to the role that SET ROLE chose); ` +
-      `docs/guides/roles.md lists what each role needs`,
+      `GRANT ${privilege} ON ${object.sql} TO ${quoteIdentifier(role)} (or to the role that SET ROLE chose)`,
     { cause, details: { role, kind, name, schema, privilege } },
   )
 }

@@ -205,7 +205,9 @@ describe('a missing grant', () => {
     const deleting = await refusal(connection.query('DROP TABLE waybill.outbox_events'))
     expect(deleting).toMatchObject({
       code: 'PERMISSION_DENIED',
-      message: expect.stringContaining('(must be owner of table outbox_events): docs/guides/roles.md lists'),
+      message: expect.stringContaining(
+        '(must be owner of table outbox_events): run this as the role that owns the tables',
+      ),
     })
     await connection.close()
 
