@@ -136,7 +136,7 @@ export function createProgram(version: string, act: Act): Command {
 
   const prune = program
     .command('prune')
-    .description('removes settled events that are older than retention.processedDays')
+    .description('removes published events that are older than retention.processedDays')
     .option('--dry-run', 'counts them and removes nothing')
   does<{ dryRun?: boolean }>(prune, async (options) => {
     const { pruneCommand } = await import('./commands/prune.ts')

@@ -18,7 +18,7 @@ test.each([
   const { code, stdout, stderr } = await createCli(cwd)(['init', '--format', format])
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   expect(stdout).toMatch(
-    /The next three steps:\n {2}1\. .*\n.*DATABASE_URL.*\n {2}2\. .*\n.*waybill migrate\n {2}3\. .*\n.*waybill relay\n.*node_modules\/\.bin\/waybill itself: npx .* SIGTERM/,
+    /The next three steps:\n {2}1\. .*\n.*DATABASE_URL.*\n {2}2\. .*\n.* {5}npx waybill migrate\n {2}3\. .*\n {5}npx waybill relay\n.*node_modules\/\.bin\/waybill itself: npx .* SIGTERM/,
   )
   expect(await readFile(join(cwd, `waybill.config.${format}`), 'utf8')).toMatch(start)
   const { configuration } = await load(cwd, { DATABASE_URL: databaseUrl })
@@ -55,6 +55,8 @@ test.each([
     return load(other, { DATABASE_URL: databaseUrl })
   })
   expect(configuration.relay).toEqual(plain.relay)
+  // Without the pages at hand, the template is where a reader learns what can be set.
+  for (const key of Object.keys(plain.relay)) expect(text).toContain(` ${key}: `)
   expect(configuration.retention).toEqual(plain.retention)
   expect(configuration.log).toEqual(plain.log)
   expect(configuration.admin).toMatchObject(plain.admin)

@@ -28,10 +28,10 @@ export function initCommand({ format }: { format: 'yaml' | 'ts' }): Action {
         do: 'say where the database is',
         run: 'export DATABASE_URL=postgres://user:password@localhost:5432/app',
       },
-      { do: 'make the tables', run: `waybill migrate${config}` },
+      { do: 'make the tables', run: `npx waybill migrate${config}` },
       {
         do: 'start the relay: it prints each event as a line of JSON',
-        run: `waybill relay${config}`,
+        run: `npx waybill relay${config}`,
         note: 'in production start node_modules/.bin/waybill itself: npx does not pass SIGTERM on',
       },
     ]
