@@ -1,5 +1,5 @@
 export { createRelay } from './relay.ts'
-export type { DrainReport, Relay, RelayOptions } from './relay.ts'
+export type { DrainReport, Relay, RelayOptions } from './relay-api.ts'
 export type { DestinationInput } from './destination.ts'
 export type { Health } from './health.ts'
 export { relayDefaults } from './options.ts'

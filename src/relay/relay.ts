@@ -3,18 +3,19 @@ import type { Connection } from '../database/connection.ts'
 import { checkSchemaName } from '../database/identifiers.ts'
 import { WaybillError } from '../errors.ts'
 import type { Publisher } from '../publishing/publisher.ts'
-import { type Route, type RouteRule, createRouter } from '../publishing/routing.ts'
+import { createRouter } from '../publishing/routing.ts'
 import { resolveOptions } from '../options.ts'
 import { checkSchemaVersion } from '../schema/migrator.ts'
 import { packageVersion } from '../version.ts'
-import { type Telemetry, createTelemetry } from '../telemetry/events.ts'
+import { createTelemetry } from '../telemetry/events.ts'
 import { loadTraces } from '../telemetry/traces.ts'
 import { Backlog } from './backlog.ts'
 import { createRelayConnections } from './connections.ts'
-import { type Destination, type DestinationInput, createDestination } from './destination.ts'
+import { type Destination, createDestination } from './destination.ts'
 import { describeRelay } from './describe.ts'
 import { createDispatcher, mostCalls } from './dispatcher.ts'
-import { type Health, createHealth } from './health.ts'
+import { createHealth } from './health.ts'
+import { untilDrained } from './drain.ts'
 import { createLeases } from './leases.ts'
 import { createListener } from './listener.ts'
 import { type RelayTuning, relaySpec } from './options.ts'
@@ -23,58 +24,10 @@ import { createSignal, pause, retryPauseMs, within } from './pause.ts'
 import { createPollingSource } from './polling-source.ts'
 import { createPreparation } from './preparation.ts'
 import { createReader } from './reader.ts'
+import type { DrainReport, Relay, RelayOptions } from './relay-api.ts'
 import { createSettler } from './settler.ts'
 import { createStatements } from './statements.ts'
 import { createWakeup } from './wakeup.ts'
-
-export interface RelayOptions extends Partial<RelayTuning> {
-  /** `postgres://user:password@host:port/database`. The relay keeps four connections. */
-  databaseUrl: string
-  /** Default: `waybill`. */
-  schema?: string
-  /** Where events go, by name. */
-  destinations: Readonly<Record<string, DestinationInput>>
-  /** Which event goes where. May be left out with a single destination. */
-  routes?: readonly RouteRule[] | Route
-  /** Receives what happens. Default: one that nobody hears. */
-  telemetry?: Telemetry
-}
-
-export interface DrainReport {
-  published: number
-  /** Failures, counted or not. */
-  failed: number
-  /** Events that became dead letters. */
-  dead: number
-  /** Events that are due and could not go out, since their destination is away. */
-  stuck: number
-}
-
-/** Takes committed events and publishes them, in order for each aggregate, at least once. */
-export interface Relay {
-  /** Identity of this run; a new one for each process. */
-  readonly id: string
-  readonly telemetry: Telemetry
-  /**
-   * Starts and goes on by itself, also while the database or a destination is away.
-   *
-   * @throws SCHEMA_MISSING, SCHEMA_OUTDATED, SCHEMA_NEWER when the database can be reached and says so
-   */
-  start(): Promise<void>
-  /**
-   * Stops taking, waits for the calls under way, records what was acknowledged, hands the buckets over. `clean` is
-   * false when the grace time (milliseconds, default `stopGraceMs`) ran out first: then what was under way may be
-   * published again by the next owner. Idempotent.
-   */
-  stop(options?: { graceMs?: number }): Promise<{ clean: boolean }>
-  /**
-   * Publishes everything that is due, then stops.
-   *
-   * @throws as `start`, and PERMISSION_DENIED
-   */
-  drain(): Promise<DrainReport>
-  health(): Health
-}
 
 const leaseErrorPauseMaxMs = 2_000
 /** For a statement under way when the relay stops. */
@@ -355,12 +308,19 @@ export function createRelay(options: RelayOptions): Relay {
         telemetry.on('event.dead', () => report.dead++),
       ]
       await relay.start()
-      while (!drained() && health.fatal === undefined) {
+      report.stuck = await untilDrained({
+        isIdle: drained,
+        fatal: () => health.fatal,
         // Asleep it would find out only at its next look that nothing is left.
-        if (!reader.quiet) wakeup.nudge()
-        await pause(10, stopping.signal)
-      }
-      report.stuck = dispatcher.waiting
+        nudge: () => reader.quiet || wakeup.nudge(),
+        stuck: () => dispatcher.waiting,
+        async dueElsewhere() {
+          const { rows } = await connections.leases.query<{ due: number }>(statements.dueElsewhere, [id])
+          return rows[0]?.due ?? 0
+        },
+        patienceMs: tuning.leaseMs * 1.5,
+        signal: stopping.signal,
+      })
       const { fatal } = health
       await relay.stop()
       for (const stop of off) stop()

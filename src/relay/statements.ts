@@ -68,6 +68,19 @@ export function createStatements(schema: string) {
       WHERE ${bucketOf} = ANY ($1::int[]) AND e.holds
         AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL`),
 
+    // What is due in the buckets of others, up to a thousand. Index outbox_events_pending.
+    dueElsewhere: sql(`
+      SELECT count(*)::int AS due FROM (
+        SELECT FROM "waybill".outbox_buckets AS k
+        CROSS JOIN LATERAL (
+          SELECT FROM "waybill".outbox_events AS e
+          WHERE ${bucketOf} = k.bucket AND ${pending} AND (e.retry_after IS NULL OR e.retry_after <= now())
+          ORDER BY e.position LIMIT 1000
+        ) AS e
+        WHERE k.owner IS DISTINCT FROM $1::text::uuid
+        LIMIT 1000
+      ) AS e`),
+
     // The sequence first, then whoever holds a writer's lock on the table: a transaction takes that lock before
     // it draws a number, so when all of these have ended, every number up to the sample is decided. The
     // reference to s in the subquery keeps this order.

@@ -199,6 +199,28 @@ describe('life cycle', () => {
     expect(await owners()).toEqual([])
   })
 
+  test('drain waits for the buckets of a relay that died, and delivers theirs too', async () => {
+    await insertEvents(database, [{ payload: { n: 1 } }])
+    await database.query(
+      `UPDATE "waybill".outbox_buckets SET owner = '00000000-0000-4000-8000-000000000000', epoch = 7,
+              leased_until = clock_timestamp() + interval '1 second'`,
+    )
+    const publisher = recordingPublisher()
+    const report = await testRelay(database, { destinations: { bus: publisher }, leaseMs: 1_000 }).drain()
+    expect(report).toMatchObject({ published: 1, stuck: 0 })
+  })
+
+  test('drain says what another relay keeps and does not deliver', async () => {
+    await insertEvents(database, [{ payload: { n: 1 } }])
+    await database.query(
+      `UPDATE "waybill".outbox_buckets SET owner = '00000000-0000-4000-8000-000000000000', epoch = 7,
+              leased_until = clock_timestamp() + interval '1 hour'`,
+    )
+    const publisher = recordingPublisher()
+    const report = await testRelay(database, { destinations: { bus: publisher }, leaseMs: 1_000 }).drain()
+    expect(report).toMatchObject({ published: 0, stuck: 1 })
+  })
+
   test('an overrun of the grace time is told, and the event stays pending', async () => {
     await insertEvents(database, [{ payload: { n: 1 } }])
     const publisher = recordingPublisher({ behave: () => new Promise<PublishResult>(() => undefined) })
