@@ -42,7 +42,7 @@ const full: Scale = {
 const quick: Scale = {
   quick: true,
   drain: { rows: 20_000, aggregates: 500, warmUpRows: 5_000, rounds: 3 },
-  producers: { seconds: 1.5, rounds: 1, clients: [1, 8, 32] },
+  producers: { seconds: 2, rounds: 1, clients: [1, 8, 32] },
   latency: { perSecond: 100, seconds: 4 },
   claim: {
     behindStuck: 20_000,

@@ -68,13 +68,15 @@ function resultOf({ scale }: Context, measured: ReadonlyMap<ClaimCondition, Roun
         rounds.map(({ burdened }) => of(burdened)),
         rounds.map(({ healthy }) => of(healthy)),
       )
+    const lost = Math.max(...rounds.map(({ burdened }) => burdened.missing))
+    const stands = `the relay stood still: ${lost} events of other aggregates were not delivered in the whole measurement`
     figures[`claim.${key}`] = figure(
       times(({ claimMs }) => claimMs),
-      'no read brought a row',
+      stands,
     )
     figures[`claim_delivery.${key}`] = figure(
       times(({ deliveryMs }) => deliveryMs),
-      'no event arrived',
+      stands,
     )
   }
   const { seconds, rounds } = scale.claim
