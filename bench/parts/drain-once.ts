@@ -15,8 +15,8 @@ export interface Drained extends DrainResult {
   serverCpuMs: number | null
 }
 
-/** Longest time for one drain with its warm-up; the slowest contestant needs a quarter of it. */
-const drainTimeoutMs = 240_000
+/** Longest time for one drain with its warm-up; the slowest contestant needs a tenth of it on a quiet machine. */
+const drainTimeoutMs = 400_000
 
 /** Lets one contestant drain a fresh copy of its template. */
 export async function drainCopy(context: Context, server: BenchServer, entrant: Entrant): Promise<Drained> {
