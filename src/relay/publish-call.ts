@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { describeError, hasCode } from '../errors.ts'
 import {
   type Message,
@@ -23,6 +24,8 @@ export async function callPublisher(
   { timeoutMs, signal, onPublished }: { timeoutMs: number } & PublishCall,
 ): Promise<CallOutcome> {
   const controller = new AbortController()
+  // A publisher may listen once for each message of the call: Node would take that for a leak.
+  setMaxListeners(0, controller.signal)
   const abort = () => controller.abort(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
   let over = false
