@@ -22,8 +22,11 @@ export interface PublisherFeatures {
 export interface ReceivedMessage {
   /** What the broker's own deduplication sees: AMQP `message_id`, `webhook-id` … */
   messageId: string
+  /** The event's own id, the same for a replay. */
   eventId: string
+  /** The payload, byte for byte. */
   body: string
+  /** At least the event's own headers, where `features.headers` says that they arrive. */
   headers: Readonly<Record<string, string>>
 }
 

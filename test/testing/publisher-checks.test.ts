@@ -10,6 +10,7 @@ import {
 import type { PublisherBench, PublisherFeatures, ReceivedMessage } from '../../src/testing/publisher-bench.ts'
 import { publisherChecks } from '../../src/testing/publisher-checks.ts'
 import { testPublisher } from '../../src/testing/publisher-contract.ts'
+import { delicateBodies } from '../../src/testing/test-message.ts'
 
 const features: PublisherFeatures = {
   ordering: 'batch',
@@ -139,6 +140,59 @@ describe('the contract of publishers', () => {
     ['stays broken after a cut', 'connection was cut'],
   ])('objects to one that %s (%s)', async (fault, check) => {
     expect(await objections(fault, check)).toHaveLength(1)
+  })
+
+  it.each([
+    ['something else than a list', new Set(), 'received() must answer with a list, got object'],
+    ['the records as they are', [{ id: 'x' }], 'messageId must be text, got undefined'],
+    ['no event id', [{ messageId: 'x', body: '{}', headers: {} }], 'eventId must be text, got undefined'],
+    [
+      'a body that was parsed',
+      [{ messageId: 'x', eventId: 'x', body: {}, headers: {} }],
+      'body must be text, got object',
+    ],
+    [
+      'no headers',
+      [{ messageId: 'x', eventId: 'x', body: '{}' }],
+      'headers must be an object, got undefined',
+    ],
+    [
+      'headers as bytes',
+      [{ messageId: 'x', eventId: 'x', body: '{}', headers: { a: Buffer.from('b') } }],
+      'headers["a"] must be text, got a Buffer',
+    ],
+  ])('objects at once to a bench that answers %s', async (_what, received, problem) => {
+    const { run } = publisherChecks.find(({ name }) => name.includes('one result for each message'))!
+    const bench = { ...createBench(), patienceMs: 60_000, received: () => received as ReceivedMessage[] }
+    await expect(run(bench, features)).rejects.toThrow(problem)
+  })
+
+  it('tries a publisher with the bodies that it takes, and tells which it left out', async () => {
+    const { run } = publisherChecks.find(({ name }) => name.includes('byte for byte'))!
+    const capabilities = { ordering: 'batch', deduplication: false, maxMessageBytes: 9_999 } as const
+    const bodies: string[] = []
+    const limited = (bench: PublisherBench): PublisherBench => ({
+      ...bench,
+      async create() {
+        const publisher = await bench.create()
+        const { publish } = publisher
+        return {
+          ...publisher,
+          capabilities,
+          publish(messages, call) {
+            bodies.push(...messages.map(({ body }) => body))
+            return publish(messages, call)
+          },
+        }
+      },
+    })
+    const warned = new Promise<Error>((resolve) => process.once('warning', resolve))
+    await run(limited(createBench()), features)
+    expect((await warned).message).toBe(
+      'memory takes at most 9999 bytes, so bodies of 10000 and 1000012 bytes were not tried',
+    )
+    expect(bodies).toEqual(delicateBodies.slice(0, -2))
+    await expect(run(limited(createBench('parses payloads')), features)).rejects.toThrow('9007199254740993')
   })
 
   it('leaves out the checks of what a publisher cannot do', async () => {
