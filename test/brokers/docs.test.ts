@@ -38,7 +38,9 @@ function withStandIns(code: string): string {
     .replace(
       "import { startMyBroker } from './my-broker.ts'",
       `declare function startMyBroker(): Promise<{
-         client(): unknown; received: ReceivedMessage[]; start(): Promise<void>; stop(): Promise<void> }>`,
+         client(): unknown
+         received: { id: string; headers: Record<string, string>; body: string }[]
+         start(): Promise<void>; stop(): Promise<void> }>`,
     )
 }
 
