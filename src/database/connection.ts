@@ -1,7 +1,7 @@
 import type { EventEmitter } from 'node:events'
 import pg from 'pg'
 import { WaybillError } from '../errors.ts'
-import { databaseError, failureOf, sqlState } from './failures.ts'
+import { databaseError, failureOf, isStaleStatement, sqlState } from './failures.ts'
 
 export interface ConnectionOptions {
   /** `postgres://user:password@host:port/database`. The password is never printed. */
@@ -31,7 +31,7 @@ export interface ConnectionOptions {
 }
 
 export interface QueryOptions {
-  /** Prepares the statement under this name, where no pooler stands between. */
+  /** Prepares the statement under this name, where no pooler stands between; anew after its types were changed. */
   name?: string
   /** Rows as arrays of columns instead of objects. */
   rowMode?: 'array'
@@ -197,7 +197,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     } catch (error) {
       if (error instanceof WaybillError && error.code === 'DATABASE_TIMEOUT')
         limitMs = Math.min(maxQueryTimeoutMs, limitMs * 2)
-      if (failureOf(error) === 'connection') drop(attempt)
+      if (failureOf(error) === 'connection' || isStaleStatement(error)) drop(attempt)
       const refused = mine.refusal()
       if (refused !== undefined) options.onReadOnly?.()
       const role = mine.client.user

@@ -19,6 +19,16 @@ export function failureOf(error: unknown): DatabaseFailure {
   return state === undefined || connectionStates.test(state) ? 'connection' : 'statement'
 }
 
+/**
+ * True when a prepared statement of the session is of no use any more, while the statement itself is fine: somebody
+ * changed the type of a column that it answers (0A000 from one place in the server), or dropped it (26000).
+ */
+export function isStaleStatement(error: unknown): boolean {
+  const state = sqlState(error)
+  const { routine } = error as { routine?: unknown }
+  return state === '26000' || (state === '0A000' && routine === 'RevalidateCachedQuery')
+}
+
 /** The five-character SQLSTATE of a server's error, or undefined for an error of the socket. */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code

@@ -63,12 +63,12 @@ export interface Writers {
 export interface Ledger {
   startWriters(options?: WriterOptions): Writers
   /**
-   * Writes so many events in one transaction over the aggregates in turn; they count as acknowledged. `beforeCommit`
-   * is SQL that runs right before the commit, in the same round trip.
+   * Writes so many events in one transaction over the aggregates in turn; they count as acknowledged. `first` is SQL
+   * that the transaction begins with, `beforeCommit` runs right before the commit, in the same round trip.
    */
   write(
     count: number,
-    options?: { aggregates?: number; filling?: number; beforeCommit?: string },
+    options?: { aggregates?: number; filling?: number; first?: string; beforeCommit?: string },
   ): Promise<void>
   /** To be called by whatever stands for the broker, at the moment in which it has the message. */
   arrived(arrival: Arrival): void
@@ -170,11 +170,12 @@ export async function createLedger(
     arrivedAt,
     startWriters: (options = {}) =>
       startWriters({ url: url(), statement, acknowledged, prepare, ...options }),
-    async write(count, { aggregates = 20, filling = 20, beforeCommit = '' } = {}) {
+    async write(count, { aggregates = 20, filling = 20, first = '', beforeCommit = '' } = {}) {
       await prepare(aggregates)
       await connected(async (client) => {
         const ids: string[] = []
         await client.query('BEGIN')
+        await client.query(inSchema(first, database.schema))
         for (let n = 0; n < count; n++) {
           ids.push(randomUUID())
           await client.query({
