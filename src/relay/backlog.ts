@@ -22,6 +22,8 @@ export interface BacklogOptions {
 }
 
 const maxResumedAtOnce = 200
+/** Aggregates that wait for their next try, at which nothing more is read: with that many nothing gets through. */
+const maxSleeping = 100_000
 /** Characters of payload in memory at which nothing more is read. */
 const maxBytes = 48 * 1024 * 1024
 
@@ -43,6 +45,8 @@ export class Backlog {
   #heldMeanwhile: Set<string> | undefined
   readonly #resumable = new Set<Aggregate>()
   readonly #sleeping = new Set<Aggregate>()
+  /** No aggregate wakes before this moment. */
+  #nextWakeAt = Infinity
   readonly #away = new Set<Aggregate>()
   #bytes = 0
   #turn = 0
@@ -53,7 +57,7 @@ export class Backlog {
 
   /** How many more events may come into memory. */
   get room(): number {
-    if (this.#bytes >= maxBytes) return 0
+    if (this.#bytes >= maxBytes || this.#sleeping.size >= maxSleeping) return 0
     return Math.max(0, this.#options.capacity - this.#known.size)
   }
 
@@ -280,6 +284,7 @@ export class Backlog {
     aggregate.state = 'waiting'
     aggregate.wakeAt = wakeAt
     this.#sleeping.add(aggregate)
+    this.#nextWakeAt = Math.min(this.#nextWakeAt, wakeAt)
   }
 
   /** Keeps an aggregate behind a dead letter until somebody decides. */
@@ -335,6 +340,7 @@ export class Backlog {
 
   /** Wakes the aggregates whose moment has come; answers the next moment, or Infinity. */
   wake(now: number): number {
+    if (now < this.#nextWakeAt) return this.#nextWakeAt
     let next = Infinity
     for (const aggregate of this.#sleeping) {
       if (aggregate.wakeAt > now) {
@@ -345,6 +351,7 @@ export class Backlog {
       aggregate.state = 'idle'
       this.advance(aggregate, now)
     }
+    this.#nextWakeAt = next
     return next
   }
 

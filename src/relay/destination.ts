@@ -28,6 +28,8 @@ export interface Destination {
    * but people must know when nothing gets through; `since` is `performance.now()` of the first.
    */
   failing: { readonly events: Set<string>; readonly since: number; error: string; told: boolean } | null
+  /** Dead letters of a row of equal refusals are on their way back: nothing goes out, not even a probe, before them. */
+  restoring: boolean
   /** Refusals with one and the same answer, in a row. */
   refusals: { answer: string; entries: Entry[] } | null
   /** Buckets with aggregates whose events were dropped from memory while this destination is away. */
@@ -55,6 +57,7 @@ export function createDestination(
     slow: 0,
     lastSuccessStartedAt: -Infinity,
     failing: null,
+    restoring: false,
     refusals: null,
     awayBuckets: new Set(),
   }
@@ -81,4 +84,9 @@ export function noteSuccess(destination: Destination, now: number): void {
   destination.failing = null
   if (failing?.told === true)
     destination.onChange('up', { error: failing.error, downMs: now - failing.since })
+}
+
+/** Calls that may be under way at once now. */
+export function allowedCalls({ circuit, restoring }: Destination, now: number, workers: number): number {
+  return restoring ? 0 : circuit.allowed(now, workers)
 }

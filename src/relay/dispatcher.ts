@@ -2,7 +2,7 @@ import type { Telemetry } from '../telemetry/events.ts'
 import { startRelaySpan } from '../telemetry/traces.ts'
 import type { Aggregate, Entry } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
-import type { Destination } from './destination.ts'
+import { type Destination, allowedCalls } from './destination.ts'
 import { deadAfterCrashes, suspectGroupSize } from './failure.ts'
 import type { Fifo } from './fifo.ts'
 import type { RelayTuning } from './options.ts'
@@ -101,7 +101,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       if (!suspecting && destination.suspect.size > 0 && now >= suspectsAt) startSuspects(destination, now)
     }
     for (const destination of destinations.values()) {
-      while (!alone && destination.active < destination.circuit.allowed(now, tuning.workers)) {
+      while (!alone && destination.active < allowedCalls(destination, now, tuning.workers)) {
         const batch = collect(destination, destination.ready, batchLimit(destination))
         if (batch.length === 0) break
         void run(destination, batch)
@@ -162,7 +162,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
 
   /** Events that may have killed a relay: first put on record, then tried, one group at a time. */
   function startSuspects(destination: Destination, now: number): void {
-    if (destination.active >= destination.circuit.allowed(now, tuning.workers)) return
+    if (destination.active >= allowedCalls(destination, now, tuning.workers)) return
     const crashes = destination.suspect.peek()?.queue[0]?.crashes ?? 0
     alone = crashes > 0
     if (alone && active > 0) return

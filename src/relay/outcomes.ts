@@ -14,6 +14,8 @@ export interface OutcomesOptions {
   telemetry: Telemetry
   /** Milliseconds to add to this machine's clock for the database's. */
   clockOffsetMs: () => number
+  /** A bucket is to be read from its start: a reader that sleeps must look. */
+  onRewound: () => void
   /** Something was settled: there may be room in memory, or an aggregate that goes on. */
   onProgress: () => void
 }
@@ -221,6 +223,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   }
 
   async function restore(destination: Destination, dead: readonly Entry[], error: string): Promise<void> {
+    destination.restoring = true
     try {
       await settler.idle()
       const count = await settler.restore(dead)
@@ -228,11 +231,13 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       for (const { aggregate } of dead) backlog.unhold(aggregate, now)
       for (const bucket of new Set(dead.map((entry) => entry.aggregate.bucket))) backlog.rewind(bucket, now)
       telemetry.emit('event.restored', { destination: destination.name, count, error })
-      options.onProgress()
     } catch (failure) {
       // They stay dead letters, where people see them and can retry them.
       telemetry.emit('loop.failed', { error: errorText(failure) })
     }
+    destination.restoring = false
+    options.onRewound()
+    options.onProgress()
   }
 
   /** A death that was put on record beforehand did not come: that is taken back before anything else. */

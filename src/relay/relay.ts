@@ -121,6 +121,7 @@ export function createRelay(options: RelayOptions): Relay {
     tuning,
     telemetry,
     clockOffsetMs: () => leases.clockOffsetMs,
+    onRewound: () => wakeup.nudge(),
     onProgress,
   })
   const dispatcher = createDispatcher({

@@ -93,9 +93,9 @@ export function createWakeup(options: WakeupOptions): Wakeup {
       await signal.wait(awakePollMs)
       return false
     }
+    if (wasAwake) watched = new Set((await source.readWriters()).open)
     asleepUntil = now + asleepMs
     if (!wasAwake) return true
-    watched = new Set((await source.readWriters()).open)
     // Once more, now that whoever writes will say so.
     return false
   }

@@ -73,14 +73,15 @@ describe('an event that fails', () => {
     const relay = testRelay(database, {
       destinations: { bus: publisher },
       maxAttempts: 2,
-      outageGraceMs: 300,
+      outageGraceMs: 1_000,
       retryMaxMs: 20,
     })
     await relay.start()
     await relay.until('event.dead')
     const counted = relay.events('event.failed').map((event) => event.counted)
-    expect(counted.slice(0, 3)).toEqual([false, false, false])
-    expect(counted.filter(Boolean)).toHaveLength(1)
+    expect(counted.length).toBeGreaterThan(2)
+    expect(counted.slice(0, -1).some(Boolean)).toBe(false)
+    expect(counted.at(-1)).toBe(true)
     await relay.stop()
     expect(await readEvents(database)).toMatchObject([{ dead: true, attempts: 2 }])
   })

@@ -1,5 +1,5 @@
 import { WaybillError } from '../../errors.ts'
-import type { DrainReport } from '../../relay/relay.ts'
+import type { DrainReport } from '../../relay/relay-api.ts'
 import type { Action, CommandContext, DatabaseConfiguration } from '../context.ts'
 import { exitCodes } from '../exit-code.ts'
 import type { RelayProcess } from '../relay-process.ts'
