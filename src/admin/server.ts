@@ -8,6 +8,15 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { type Health, createAdminApp } from './app.ts'
 import { checkBinding } from './guard.ts'
 
+// Of use to whoever runs the relay within a process of their own.
+export type { Health } from './app.ts'
+export { createHousekeeping } from '../operations/housekeeping.ts'
+export type { Housekeeping, HousekeepingOptions } from '../operations/housekeeping.ts'
+export { createLog } from '../telemetry/log.ts'
+export type { Log, LogOptions } from '../telemetry/log.ts'
+export { createMetrics } from '../telemetry/metrics.ts'
+export type { Metrics, MetricsOptions } from '../telemetry/metrics.ts'
+
 export interface AdminServerOptions {
   /** Default: `127.0.0.1`. Anything that other machines can reach needs a token. */
   host?: string

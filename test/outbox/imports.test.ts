@@ -44,6 +44,13 @@ describe('importing', () => {
     expect(packagesOf('clients/pg.ts')).toMatchObject({ loaded: [], later: [] })
   })
 
+  test('waybill/relay loads neither the log nor the metrics nor the HTTP server', () => {
+    expect(packagesOf('relay/index.ts').loaded.toSorted()).toEqual(['fastest-levenshtein', 'pg'])
+    expect(packagesOf('admin/server.ts').loaded).toEqual(
+      expect.arrayContaining(['hono', 'pino', 'prom-client']),
+    )
+  })
+
   test('waybill/migrations loads pg, so that the check above can fail', () => {
     expect(packagesOf('schema/index.ts').loaded).toEqual(['pg'])
   })
