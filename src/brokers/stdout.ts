@@ -1,4 +1,3 @@
-import type { Writable } from 'node:stream'
 import { describeError } from '../errors.ts'
 import { type OptionsOf, instance, object, resolveOptions, string } from '../options.ts'
 import { type Encoder, createEncoder } from '../publishing/format.ts'
@@ -12,8 +11,16 @@ import {
 import { createSharedAbort, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 
+/** What is needed of a writable stream of Node. */
+interface Output {
+  readonly writable: boolean
+  write(text: string, done: (error?: Error | null) => void): boolean
+  on(event: 'error', listener: (error: Error) => void): unknown
+  off(event: 'error', listener: (error: Error) => void): unknown
+}
+
 export const stdoutOptions = object({
-  stream: instance<Writable>('a writable stream', (value) => typeof (value as Writable)?.write === 'function')
+  stream: instance<Output>('a writable stream', (value) => typeof (value as Output)?.write === 'function')
     .optional()
     .describe('another stream than the standard output, in code'),
   cloudEventsSource: string({ maxLength: 1000 })
@@ -28,7 +35,7 @@ export const stdoutOptions = object({
  * @throws CONFIGURATION_INVALID
  */
 export function stdoutPublisher(
-  options: { name?: string; stream?: Writable; cloudEventsSource?: string } = {},
+  options: { name?: string; stream?: Output; cloudEventsSource?: string } = {},
 ): Publisher {
   const { name = 'stdout', ...rest } = options
   return createPublisher(name, resolveOptions(stdoutOptions, rest, { path: name }))
@@ -87,7 +94,7 @@ function line(message: Message, encoder: Encoder): string {
 
 /** All lines in one write, so that none of them can be lost in the middle. */
 async function write(
-  stream: Writable,
+  stream: Output,
   lines: string,
   signals: readonly AbortSignal[],
 ): Promise<'written' | Error | undefined> {

@@ -44,9 +44,17 @@ export interface QueryResult<Row> {
   rowCount: number
 }
 
+/** What a session offers besides statements: the part of `pg`'s client that LISTEN needs. */
+export interface SessionClient {
+  query<Row = Record<string, unknown>>(text: string): Promise<{ rows: Row[] }>
+  on(event: 'notification', listener: (message: { payload?: string | undefined }) => void): unknown
+  once(event: 'end', listener: () => void): unknown
+  removeListener(event: 'end', listener: () => void): unknown
+}
+
 /** One session with the server, as long as it lasts. */
 export interface Session {
-  readonly client: pg.Client
+  readonly client: SessionClient
   /** True when a transaction pooler stands between: no LISTEN, no named statements. */
   readonly pooled: boolean
   /** Why it was left, when that was this side's decision. */
@@ -84,17 +92,19 @@ const types: pg.CustomTypesConfig = {
     asText.has(oid) ? (value: string) => value : pg.types.getTypeParser(oid, format)) as never,
 }
 
+type OwnSession = Omit<Session, 'client'> & { readonly client: pg.Client }
+
 export function createConnection(options: ConnectionOptions): Connection {
   const { databaseUrl, schema, connectTimeoutMs = 10_000, queryTimeoutMs = 30_000 } = options
   const maxQueryTimeoutMs = options.maxQueryTimeoutMs ?? queryTimeoutMs
   const where = describeUrl(databaseUrl)
-  let current: Promise<Session> | undefined
+  let current: Promise<OwnSession> | undefined
   let connecting: pg.Client | undefined
   let limitMs = queryTimeoutMs
   let closed = false
   let turn: Promise<void> = Promise.resolve()
 
-  function connect(): Promise<Session> {
+  function connect(): Promise<OwnSession> {
     const client = new pg.Client({
       connectionString: databaseUrl,
       application_name: options.applicationName ?? 'waybill',
@@ -107,7 +117,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     client.on('end', () => drop(session))
     const refusal = options.writable === true ? leaveWhenReadOnly(client, where) : () => undefined
     connecting = client
-    const session = (async (): Promise<Session> => {
+    const session = (async (): Promise<OwnSession> => {
       try {
         await client.connect()
         // A transaction pooler answers the start-up itself, with a process id of its own.
@@ -135,7 +145,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     return session
   }
 
-  function drop(session: Promise<Session> | undefined): void {
+  function drop(session: Promise<OwnSession> | undefined): void {
     if (session === undefined || current !== session) return
     current = undefined
     session.then(
@@ -144,7 +154,7 @@ export function createConnection(options: ConnectionOptions): Connection {
     )
   }
 
-  async function session(): Promise<Session> {
+  async function session(): Promise<OwnSession> {
     if (closed) throw new WaybillError('DATABASE_UNREACHABLE', `the connection to ${where} is closed`)
     const attempt = current ?? connect()
     try {
