@@ -2,6 +2,7 @@ import { createAdminServer } from '../admin/server.ts'
 import { createConnection } from '../database/connection.ts'
 import { createPruner } from '../operations/pruner.ts'
 import { createSampler } from '../operations/sampler.ts'
+import { within } from '../relay/pause.ts'
 import { createRelay } from '../relay/relay.ts'
 import type { Relay } from '../relay/relay-api.ts'
 import { createTelemetry } from '../telemetry/events.ts'
@@ -25,6 +26,9 @@ export interface RelayProcess {
   /** The other way round. False when the work under way did not end within the grace time. */
   stop(): Promise<{ clean: boolean }>
 }
+
+/** How long a stop waits for counting and retention, in milliseconds. */
+const lastStatementMs = 2_000
 
 /** @throws CONFIGURATION_INVALID, DEPENDENCY_MISSING */
 export async function createRelayProcess(
@@ -59,7 +63,8 @@ export async function createRelayProcess(
     : undefined
 
   async function close(): Promise<void> {
-    await Promise.all([pruner.stop(), sampler.stop()])
+    // A statement under way that a silent server does not answer ends with its connection.
+    await within(Promise.all([pruner.stop(), sampler.stop()]), lastStatementMs)
     await Promise.all([pruning.close(), sampling.close(), server?.stop()])
   }
 
@@ -73,7 +78,7 @@ export async function createRelayProcess(
         await Promise.all([relay.stop({ graceMs: 0 }), close()])
         throw error
       }
-      if (!serve) return
+      if (!serve || stopping) return
       sampler.start()
       pruner.start()
     },

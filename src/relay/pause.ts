@@ -15,6 +15,14 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   })
 }
 
+/** Resolves when the signal aborts. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
 /** A pause that grows with each failure in a row, up to `maxMs`, half of it random. */
 export function retryPauseMs(failures: number, maxMs: number): number {
   const ceiling = Math.min(maxMs, 100 * 2 ** Math.min(failures, 20))

@@ -20,7 +20,7 @@ import { createLeases } from './leases.ts'
 import { createListener } from './listener.ts'
 import { type RelayTuning, relaySpec } from './options.ts'
 import { createOutcomes } from './outcomes.ts'
-import { createSignal, pause, retryPauseMs, within } from './pause.ts'
+import { aborted, createSignal, pause, retryPauseMs, within } from './pause.ts'
 import { createPollingSource } from './polling-source.ts'
 import { createPreparation } from './preparation.ts'
 import { createReader } from './reader.ts'
@@ -256,7 +256,8 @@ export function createRelay(options: RelayOptions): Relay {
 
   async function begin(): Promise<void> {
     await loadTraces()
-    await checkSchema(connections.leases, schema)
+    // A server that does not answer must not keep a stop waiting.
+    await Promise.race([checkSchema(connections.leases, schema), aborted(stopping.signal)])
     if (stopping.signal.aborted) return
     health.started()
     listener?.start()

@@ -36,9 +36,13 @@ async function serve(
   { relay }: DatabaseConfiguration,
   signal: AbortSignal,
 ): Promise<number> {
-  await work.start()
-  if (!signal.aborted)
-    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+  const asked = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+  // A start can take as long as the database does not answer.
+  await Promise.race([work.start(), asked])
+  await asked
   return stopped(work, relay.stopGraceMs)
 }
 
