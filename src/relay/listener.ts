@@ -56,6 +56,8 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
           return
         }
         await connection.query('SELECT 1')
+        // The end of the one at hand must be seen: the check may have been answered by the next.
+        if ((await connection.session()) !== session) continue
         if (state !== 'up') {
           state = 'up'
           telemetry.emit('listener.up', {})
@@ -69,7 +71,10 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
         if (stopping.signal.aborted) return
         if (state === 'up' || failures === 0)
           telemetry.emit('listener.down', { error: describeError(error, 300) })
+        const wasUp = state === 'up'
         state = 'down'
+        // Who sleeps would wait for a word that cannot come: awake it polls.
+        if (wasUp) onNotify('events')
         connection.reset()
         await pause(retryPauseMs(failures++, reconnectMaxMs), stopping.signal)
       }

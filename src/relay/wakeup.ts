@@ -13,7 +13,7 @@ export interface WakeupOptions {
    * database does not know this relay yet.
    */
   setAsleep: (ms: number | null) => Promise<boolean>
-  source: Pick<Source, 'readWriters'>
+  source: Pick<Source, 'readWriters' | 'onReset'>
 }
 
 /**
@@ -121,7 +121,8 @@ export function createWakeup(options: WakeupOptions): Wakeup {
         return telemetry.emit('relay.wakeup', { source: byNotify ? 'notify' : 'retry' })
       }
       if (performance.now() >= deadline) return telemetry.emit('relay.wakeup', { source: 'safety' })
-      if (await watchedEnded()) return telemetry.emit('relay.wakeup', { source: 'poll' })
+      const ended = await watchedEnded()
+      if (ended || asleepUntil === 0) return telemetry.emit('relay.wakeup', { source: 'poll' })
     }
   }
 
@@ -149,6 +150,13 @@ export function createWakeup(options: WakeupOptions): Wakeup {
     telemetry.emit('relay.wakeup', { source: woken ? (notification ? 'notify' : 'retry') : 'poll' })
     notification = false
   }
+
+  // Another session may be one with another server, or with one that crashed: the flag, which is not waited for on
+  // the disk, may be lost.
+  source.onReset(() => {
+    asleepUntil = 0
+    watched = undefined
+  })
 
   return {
     next,

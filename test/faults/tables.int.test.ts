@@ -68,8 +68,13 @@ describe.concurrent('under load, somebody', () => {
     await finish()
   })
 
-  test('rewrites the outbox (VACUUM FULL), clusters and reindexes it', async () => {
+  test('rewrites the outbox (VACUUM FULL), clusters and reindexes it', async ({ expect }) => {
     const { database, ledger, finish } = await startWork()
+    const files = () =>
+      database.rows(`SELECT pg_relation_filenode('"waybill".outbox_events') AS events,
+        pg_relation_filenode('"waybill".outbox_events_pending') AS pending,
+        pg_relation_filenode('"waybill".outbox_buckets') AS buckets`)
+    const [before] = await files()
     for (let round = 0; round < 3; round++) {
       await database.query('VACUUM FULL "waybill".outbox_events')
       await ledger.untilArrivals(10)
@@ -80,6 +85,8 @@ describe.concurrent('under load, somebody', () => {
       await database.query('VACUUM FULL "waybill".outbox_buckets, "waybill".outbox_relays')
       await ledger.untilArrivals(10)
     }
+    const [after] = await files()
+    for (const name of Object.keys(before!)) expect(after![name]).not.toBe(before![name])
     await finish()
   })
 

@@ -44,6 +44,19 @@ export interface WriterOptions {
   filling?: number
 }
 
+export interface WriteOptions {
+  /** Default: 20. */
+  aggregates?: number
+  /** Characters of filling in each payload. Default: 20. */
+  filling?: number
+  /** SQL that the transaction begins with. */
+  first?: string
+  /** What happens between that and the writing. */
+  meanwhile?: () => Promise<void>
+  /** SQL that runs right before the commit, in the same round trip. */
+  beforeCommit?: string
+}
+
 export interface Writers {
   /** Events whose commit was acknowledged so far. */
   readonly committed: number
@@ -62,14 +75,8 @@ export interface Writers {
  */
 export interface Ledger {
   startWriters(options?: WriterOptions): Writers
-  /**
-   * Writes so many events in one transaction over the aggregates in turn; they count as acknowledged. `first` is SQL
-   * that the transaction begins with, `beforeCommit` runs right before the commit, in the same round trip.
-   */
-  write(
-    count: number,
-    options?: { aggregates?: number; filling?: number; first?: string; beforeCommit?: string },
-  ): Promise<void>
+  /** Writes so many events in one transaction over the aggregates in turn; they count as acknowledged. */
+  write(count: number, options?: WriteOptions): Promise<void>
   /** To be called by whatever stands for the broker, at the moment in which it has the message. */
   arrived(arrival: Arrival): void
   /** `performance.now()` of each arrival, in order. */
@@ -170,12 +177,13 @@ export async function createLedger(
     arrivedAt,
     startWriters: (options = {}) =>
       startWriters({ url: url(), statement, acknowledged, prepare, ...options }),
-    async write(count, { aggregates = 20, filling = 20, first = '', beforeCommit = '' } = {}) {
+    async write(count, { aggregates = 20, filling = 20, first = '', meanwhile, beforeCommit = '' } = {}) {
       await prepare(aggregates)
       await connected(async (client) => {
         const ids: string[] = []
         await client.query('BEGIN')
         await client.query(inSchema(first, database.schema))
+        await meanwhile?.()
         for (let n = 0; n < count; n++) {
           ids.push(randomUUID())
           await client.query({
