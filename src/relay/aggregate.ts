@@ -85,7 +85,41 @@ export type Prepared =
   | { readonly destination: string; readonly message: Message; readonly bytes: number }
   | { readonly destination: null; readonly error: Error }
 
+let generations = 0
+
+/** Another number for each time that a bucket begins anew. */
+export function nextGeneration(): number {
+  return ++generations
+}
+
+/** A bucket of which nothing is known yet. */
+export function createBucket(
+  taken: Pick<OwnedBucket, 'bucket' | 'epoch' | 'rescan' | 'suspects'>,
+  appetite: number,
+): OwnedBucket {
+  return {
+    ...taken,
+    floor: 0n,
+    appetite,
+    generation: nextGeneration(),
+    opened: false,
+    aggregates: new Map(),
+    loaded: 0,
+    inFlight: 0,
+    draining: false,
+    lost: false,
+  }
+}
+
 export function aggregateKey(type: string, id: string): string {
   // U+0000 cannot be in a text of PostgreSQL.
   return `${type}\u0000${id}`
+}
+
+/** Almost always at the end; a retried dead letter or a late commit goes to its old place. */
+export function insertInOrder(queue: Entry[], entry: Entry): void {
+  let at = queue.length
+  while (at > 0 && queue[at - 1]!.event.position > entry.event.position) at--
+  if (at === queue.length) queue.push(entry)
+  else queue.splice(at, 0, entry)
 }

@@ -1,14 +1,25 @@
-import { type Aggregate, type Entry, type OwnedBucket, type Prepared, aggregateKey } from './aggregate.ts'
+import {
+  type Aggregate,
+  type Entry,
+  type OwnedBucket,
+  type Prepared,
+  aggregateKey,
+  createBucket,
+  insertInOrder,
+  nextGeneration,
+} from './aggregate.ts'
 import {
   type PlannedRead,
   type ReadPlan,
   type ResumeRequest,
   type Returned,
+  groupBy,
   leastAppetite,
   moveFloor,
   planReads,
-  resumeRequest,
+  planResumes,
 } from './read-plan.ts'
+import { createSleepers } from './sleepers.ts'
 import type { AggregateKey, ReadEvent, SourceEvent } from './source.ts'
 
 export interface BacklogOptions {
@@ -21,13 +32,10 @@ export interface BacklogOptions {
   onReady: (aggregate: Aggregate) => void
 }
 
-const maxResumedAtOnce = 200
 /** Aggregates that wait for their next try, at which nothing more is read: with that many nothing gets through. */
 const maxSleeping = 100_000
 /** Characters of payload in memory at which nothing more is read. */
 const maxBytes = 48 * 1024 * 1024
-
-let generations = 0
 
 /**
  * What the relay knows of the events of its buckets: a window of them in memory, in order for each aggregate, and
@@ -44,9 +52,7 @@ export class Backlog {
   /** Held or let go while it was read which are held: that read may show it as it was before. */
   #heldMeanwhile: Set<string> | undefined
   readonly #resumable = new Set<Aggregate>()
-  readonly #sleeping = new Set<Aggregate>()
-  /** No aggregate wakes before this moment. */
-  #nextWakeAt = Infinity
+  readonly #sleepers = createSleepers()
   readonly #away = new Set<Aggregate>()
   #bytes = 0
   #turn = 0
@@ -57,7 +63,7 @@ export class Backlog {
 
   /** How many more events may come into memory. */
   get room(): number {
-    if (this.#bytes >= maxBytes || this.#sleeping.size >= maxSleeping) return 0
+    if (this.#bytes >= maxBytes || this.#sleepers.size >= maxSleeping) return 0
     return Math.max(0, this.#options.capacity - this.#known.size)
   }
 
@@ -68,7 +74,7 @@ export class Backlog {
 
   /** Aggregates that wait for the next try of their head. */
   get sleeping(): number {
-    return this.#sleeping.size
+    return this.#sleepers.size
   }
 
   /** Aggregates that wait for their destination to come back. */
@@ -77,18 +83,7 @@ export class Backlog {
   }
 
   own(taken: { bucket: number; epoch: string; rescan: string; suspects: number }): OwnedBucket {
-    const owned: OwnedBucket = {
-      ...taken,
-      floor: 0n,
-      appetite: leastAppetite,
-      generation: ++generations,
-      opened: false,
-      aggregates: new Map(),
-      loaded: 0,
-      inFlight: 0,
-      draining: false,
-      lost: false,
-    }
+    const owned = createBucket(taken, leastAppetite)
     this.buckets.set(taken.bucket, owned)
     return owned
   }
@@ -99,7 +94,7 @@ export class Backlog {
     if (this.buckets.get(owned.bucket) === owned) this.buckets.delete(owned.bucket)
     for (const aggregate of owned.aggregates.values()) {
       this.#resumable.delete(aggregate)
-      this.#sleeping.delete(aggregate)
+      this.#sleepers.delete(aggregate)
       this.#away.delete(aggregate)
       aggregate.queue = []
     }
@@ -119,13 +114,7 @@ export class Backlog {
 
   /** Aggregates that go on from the table. One whose head failed is asked for its head only. */
   planResume(): ResumeRequest[] {
-    const resume: ResumeRequest[] = []
-    for (const aggregate of this.#resumable) {
-      if (resume.length === maxResumedAtOnce) break
-      const limit = aggregate.failing === null ? this.#options.perAggregate : 1
-      resume.push(resumeRequest(aggregate, limit))
-    }
-    return resume
+    return planResumes(this.#resumable, this.#options.perAggregate)
   }
 
   /** To be called before a read is sent; `add` or `cancelRead` ends it. */
@@ -175,14 +164,7 @@ export class Backlog {
 
   /** Takes in what was read for aggregates that go on from the table. */
   addResumed(resumed: readonly ResumeRequest[], events: readonly ReadEvent[], now: number): number {
-    const rows = new Map<Aggregate, ReadEvent[]>()
-    for (const event of events) {
-      const aggregate = this.#find(event)
-      if (aggregate === undefined) continue
-      const list = rows.get(aggregate)
-      if (list === undefined) rows.set(aggregate, [event])
-      else list.push(event)
-    }
+    const rows = groupBy(events, (event) => this.#find(event))
     let added = 0
     for (const { aggregate, limit } of resumed) {
       // A bucket that was lost or set back meanwhile answers for itself.
@@ -233,7 +215,7 @@ export class Backlog {
     this.#known.set(event.id, entry)
     this.#bytes += event.body.length
     bucket.loaded++
-    insert(aggregate.queue, entry)
+    insertInOrder(aggregate.queue, entry)
     if (aggregate.state === 'idle' || aggregate.state === 'ready') this.advance(aggregate, now)
     return true
   }
@@ -283,8 +265,7 @@ export class Backlog {
     this.#unload(aggregate)
     aggregate.state = 'waiting'
     aggregate.wakeAt = wakeAt
-    this.#sleeping.add(aggregate)
-    this.#nextWakeAt = Math.min(this.#nextWakeAt, wakeAt)
+    this.#sleepers.add(aggregate)
   }
 
   /** Keeps an aggregate behind a dead letter until somebody decides. */
@@ -314,7 +295,9 @@ export class Backlog {
     this.#heldMeanwhile = undefined
     for (const number of buckets) {
       const bucket = this.buckets.get(number)
-      for (const [key, aggregate] of bucket?.aggregates ?? []) {
+      if (bucket === undefined) continue
+      bucket.opened = true
+      for (const [key, aggregate] of bucket.aggregates) {
         if (!keys.has(key) && !newer.has(key)) this.unhold(aggregate, now)
       }
     }
@@ -324,10 +307,6 @@ export class Backlog {
       const aggregate = this.#findOrMake(bucket, key)
       // With events under way it is the settlement that holds it.
       if (aggregate.state !== 'busy') this.hold(aggregate)
-    }
-    for (const number of buckets) {
-      const bucket = this.buckets.get(number)
-      if (bucket !== undefined) bucket.opened = true
     }
   }
 
@@ -340,19 +319,10 @@ export class Backlog {
 
   /** Wakes the aggregates whose moment has come; answers the next moment, or Infinity. */
   wake(now: number): number {
-    if (now < this.#nextWakeAt) return this.#nextWakeAt
-    let next = Infinity
-    for (const aggregate of this.#sleeping) {
-      if (aggregate.wakeAt > now) {
-        next = Math.min(next, aggregate.wakeAt)
-        continue
-      }
-      this.#sleeping.delete(aggregate)
+    return this.#sleepers.wake(now, (aggregate) => {
       aggregate.state = 'idle'
       this.advance(aggregate, now)
-    }
-    this.#nextWakeAt = next
-    return next
+    })
   }
 
   get resumable(): number {
@@ -362,7 +332,7 @@ export class Backlog {
   /** Reads a bucket from its start again: a command put rows back, or positions are worth nothing any more. */
   rewind(bucket: OwnedBucket, now: number): void {
     bucket.floor = 0n
-    bucket.generation = ++generations
+    bucket.generation = nextGeneration()
     for (const aggregate of bucket.aggregates.values()) {
       if (aggregate.state === 'waiting' || aggregate.state === 'held' || aggregate.stashedFrom === null)
         continue
@@ -422,12 +392,4 @@ export class Backlog {
   #stash(aggregate: Aggregate, from: bigint): void {
     if (aggregate.stashedFrom === null || from < aggregate.stashedFrom) aggregate.stashedFrom = from
   }
-}
-
-/** Almost always at the end; a retried dead letter or a late commit goes to its old place. */
-function insert(queue: Entry[], entry: Entry): void {
-  let at = queue.length
-  while (at > 0 && queue[at - 1]!.event.position > entry.event.position) at--
-  if (at === queue.length) queue.push(entry)
-  else queue.splice(at, 0, entry)
 }

@@ -32,6 +32,7 @@ export const leastAppetite = 8
 /** Aggregates of which a read leaves out the rows: enough to matter, few enough to compare with each row. */
 const maxSkipped = 50
 const skipAfterPassed = 32
+const maxResumedAtOnce = 200
 
 /** What to read of these buckets for at most `room` new events; `turn` makes each of them the first in turn. */
 export function planReads(owned: readonly OwnedBucket[], turn: number, room: number): ReadPlan {
@@ -79,8 +80,15 @@ export function moveFloor(
   if (rows === 0 && bucket.loaded === 0) bucket.suspects = 0
 }
 
-export function resumeRequest(aggregate: Aggregate, limit: number): ResumeRequest {
-  return { aggregate, limit, ...aggregateRequest(aggregate) }
+/** Which aggregates to go on with from the table; one whose head failed is asked for its head only. */
+export function planResumes(resumable: Iterable<Aggregate>, perAggregate: number): ResumeRequest[] {
+  const planned: ResumeRequest[] = []
+  for (const aggregate of resumable) {
+    if (planned.length === maxResumedAtOnce) break
+    const limit = aggregate.failing === null ? perAggregate : 1
+    planned.push({ aggregate, limit, ...aggregateRequest(aggregate) })
+  }
+  return planned
 }
 
 function aggregateRequest(aggregate: Aggregate): AggregateRequest {
@@ -90,4 +98,20 @@ function aggregateRequest(aggregate: Aggregate): AggregateRequest {
     aggregateId: aggregate.id,
     from: aggregate.stashedFrom ?? 0n,
   }
+}
+
+/** Items by what they belong to, in their order; those that belong to nothing are left out. */
+export function groupBy<Item, Key>(
+  items: readonly Item[],
+  keyOf: (item: Item) => Key | undefined,
+): Map<Key, Item[]> {
+  const groups = new Map<Key, Item[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    if (key === undefined) continue
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [item])
+    else group.push(item)
+  }
+  return groups
 }
