@@ -46,7 +46,7 @@ export interface QueryResult<Row> {
 
 /** What a session offers besides statements: the part of `pg`'s client that LISTEN needs. */
 export interface SessionClient {
-  query<Row = Record<string, unknown>>(text: string): Promise<{ rows: Row[] }>
+  query(text: string): Promise<{ rows: Record<string, unknown>[] }>
   on(event: 'notification', listener: (message: { payload?: string | undefined }) => void): unknown
   once(event: 'end', listener: () => void): unknown
   removeListener(event: 'end', listener: () => void): unknown

@@ -36,10 +36,10 @@ export function createListener({ database, telemetry, onNotify }: ListenerOption
       if (pooled) return
       client.on('notification', ({ payload }) => onNotify(payload === 'buckets' ? 'buckets' : 'events'))
       // The channel carries the oid of the table, which another database or a restored dump has not.
-      const { rows } = await client.query<{ channel: string }>(
+      const { rows } = await client.query(
         inSchema(`SELECT 'waybill_' || '"waybill".outbox_events'::regclass::oid AS channel`, database.schema),
       )
-      await client.query(`LISTEN "${rows[0]!.channel}"`)
+      await client.query(`LISTEN "${String(rows[0]!['channel'])}"`)
     },
   })
 
