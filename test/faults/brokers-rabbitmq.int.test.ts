@@ -1,0 +1,171 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { beforeAll, expect, test } from 'vitest'
+import { rabbitmqPublisher } from '../../src/brokers/rabbitmq.ts'
+import { type TestRelay, testRelay } from '../relay/harness.ts'
+import { connectAmqp, consumeQueue } from '../support/amqp-consumer.ts'
+import { type Ledger, createLedger } from '../support/ledger.ts'
+import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { type TcpProxy, createProxy } from '../support/proxy.ts'
+import { type RabbitmqServer, startRabbitmq } from '../support/rabbitmq.ts'
+import { describeWith } from '../support/services.ts'
+import { createRandom, repeat } from './fixtures/random.ts'
+import { expectDelivered, untilSettled } from './fixtures/table.ts'
+
+let server: RabbitmqServer
+
+interface Flow {
+  database: TestDatabase
+  ledger: Ledger
+  proxy: TcpProxy
+  relay: TestRelay
+  /** Resolves when so many more events are in the queue, by the confirms. */
+  untilPublished(more: number): Promise<void>
+  /** Ends the writing, waits for the relay to be done, and hands all that is in the queue to the ledger. */
+  finish(): Promise<{ written: number; duplicates: number }>
+}
+
+let flows = 0
+
+/** Writers, the outbox, a relay, a network, and a durable queue that nobody reads before the end. */
+async function startFlow(): Promise<Flow> {
+  const exchange = `faults-${++flows}`
+  const database = await createTestDatabase()
+  const ledger = await createLedger(database)
+  const proxy = await createProxy(server.port)
+  const connection = await connectAmqp(server.url)
+  const channel = await connection.acquire()
+  await channel.exchangeDeclare({ exchange, type: 'topic', durable: true })
+  await channel.queueDeclare({ queue: exchange, durable: true })
+  await channel.queueBind({ queue: exchange, exchange, routingKey: '#' })
+  connection.unsafeDestroy()
+  const publisher = await rabbitmqPublisher({
+    url: `amqp://guest:guest@127.0.0.1:${proxy.port}`,
+    exchange,
+    connectTimeoutMs: 2_000,
+    name: 'rabbit',
+  })
+  const relay = testRelay(database, {
+    destinations: { rabbit: publisher },
+    batchSize: 20,
+    publishTimeoutMs: 1_500,
+    // As many failures as would make every event of it a dead letter, were they counted.
+    maxAttempts: 2,
+  })
+  await relay.start()
+  const writers = ledger.startWriters({ aggregates: 30 })
+  const published = () => relay.events('batch.finished').reduce((sum, batch) => sum + batch.published, 0)
+
+  async function untilPublished(more: number): Promise<void> {
+    const wanted = published() + more
+    await relay.until('batch.finished', () => published() >= wanted)
+  }
+
+  async function finish() {
+    await writers.stop()
+    await untilSettled(database)
+    await relay.stop()
+    const consumer = await consumeQueue(server.url, exchange)
+    for (let seen = 0; (await ledger.verdict()).lost > 0;) {
+      await consumer.waitFor(seen + 1)
+      for (; seen < consumer.messages.length; seen++) {
+        const { headers, body } = consumer.messages[seen]!
+        ledger.arrived({ eventId: String(headers!['id']), body })
+      }
+    }
+    await consumer.close()
+    const verdict = await expectDelivered(ledger, database)
+    expect(relay.events('event.failed').filter(({ counted }) => counted)).toEqual([])
+    expect(relay.events('event.dead')).toEqual([])
+    // Each time it went away it came back, and the log told both once.
+    const downs = relay.events('destination.down')
+    expect(relay.events('destination.up')).toHaveLength(downs.length)
+    return verdict
+  }
+
+  await untilPublished(50)
+  return { database, ledger, proxy, relay, untilPublished, finish }
+}
+
+describeWith('rabbitmq', 'RabbitMQ while events flow', () => {
+  beforeAll(async () => {
+    server = await startRabbitmq()
+  })
+
+  test('is away for a while: told once, no attempt counted, nothing lost, order kept', async () => {
+    const { proxy, relay, untilPublished, finish } = await startFlow()
+    await proxy.down()
+    const { error } = await relay.until('destination.down')
+    await delay(2_000)
+    await proxy.up()
+    await relay.until('destination.up')
+    await untilPublished(100)
+    await finish()
+    expect(error).toMatch(/rabbit|connect/i)
+    expect(relay.events('destination.down')).toHaveLength(1)
+  })
+
+  test(
+    'loses its connections again and again: nothing lost, order kept',
+    { timeout: 60_000 * repeat },
+    async () => {
+      const random = createRandom()
+      const { proxy, relay, untilPublished, finish } = await startFlow()
+      let resets = 0
+      for (let round = 0; round < 10 * repeat; round++) {
+        await delay(random.between(10, 250))
+        if (proxy.connections > 0) resets++
+        proxy.reset()
+        await untilPublished(random.between(1, 20))
+      }
+      const { written, duplicates } = await finish()
+      expect(resets).toBeGreaterThanOrEqual(5 * repeat)
+      process.stdout.write(
+        `${resets} connections reset, ${written} events, ${duplicates} twice, ` +
+          `${relay.events('destination.down').length} times taken for away\n`,
+      )
+    },
+  )
+
+  test('falls silent: no attempt counted, and it goes on when it answers again', async () => {
+    const { proxy, relay, untilPublished, finish } = await startFlow()
+    proxy.blackhole()
+    await relay.until('destination.down')
+    await delay(2_000)
+    const before = relay.events('batch.finished').filter(({ published }) => published > 0).length
+    await delay(500)
+    expect(relay.events('batch.finished').filter(({ published }) => published > 0)).toHaveLength(before)
+    proxy.blackhole(false)
+    await relay.until('destination.up')
+    await untilPublished(100)
+    await finish()
+  })
+
+  test('has an alarm about its memory: no attempt counted, and it goes on when that is over', async () => {
+    const { relay, untilPublished, finish } = await startFlow()
+    await server.control('set_vm_memory_high_watermark', 'absolute', '1MB')
+    try {
+      expect((await relay.until('destination.down')).error).toContain('takes no messages now')
+      await delay(2_000)
+    } finally {
+      await server.control('set_vm_memory_high_watermark', 'absolute', '1GB')
+    }
+    await relay.until('destination.up')
+    await untilPublished(100)
+    await finish()
+  })
+
+  test.for(['SIGTERM', 'SIGKILL'] as const)(
+    'is ended by %s and started again: nothing lost, order kept',
+    { timeout: 60_000 },
+    async (signal) => {
+      const { relay, untilPublished, finish } = await startFlow()
+      await server.kill(signal)
+      const { error } = await relay.until('destination.down')
+      expect(error).toContain('rabbit')
+      await server.restart()
+      await relay.until('destination.up')
+      await untilPublished(100)
+      await finish()
+    },
+  )
+})
