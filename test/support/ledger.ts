@@ -88,25 +88,33 @@ export interface Ledger {
   verdict(): Promise<Verdict>
 }
 
+// The update comes first in each event's life, so that its position is drawn under the aggregate's lock.
 const tables = `
   CREATE SCHEMA ledger;
   CREATE TABLE ledger.aggregates (id text PRIMARY KEY, version integer NOT NULL DEFAULT 0);
   CREATE TABLE ledger.events (
     aggregate text NOT NULL, version integer NOT NULL, event_id uuid NOT NULL UNIQUE, payload jsonb NOT NULL,
     PRIMARY KEY (aggregate, version)
-  );`
-
-// The update comes first in each row's life, so that the position is drawn under the aggregate's lock.
-const writeOne = `
-  WITH mine AS (
-    UPDATE ledger.aggregates SET version = version + 1 WHERE id = $1 RETURNING version
-  ), noted AS (
-    INSERT INTO ledger.events (aggregate, version, event_id, payload)
-    SELECT $1, version, $2, jsonb_build_object('aggregate', $1::text, 'version', version, 'filling', $3::text)
-    FROM mine RETURNING *
-  )
-  INSERT INTO "waybill".outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
-  SELECT event_id, 'ledger', aggregate, 'ledger.counted', payload FROM noted`
+  );
+  CREATE FUNCTION ledger.write(aggregate text, event_id uuid, filling text) RETURNS void LANGUAGE sql AS $$
+    WITH mine AS (
+      UPDATE ledger.aggregates AS a SET version = a.version + 1 WHERE a.id = aggregate RETURNING a.version
+    ), noted AS (
+      INSERT INTO ledger.events (aggregate, version, event_id, payload)
+      SELECT aggregate, version, event_id,
+             jsonb_build_object('aggregate', aggregate, 'version', version, 'filling', filling)
+      FROM mine RETURNING *
+    )
+    INSERT INTO "waybill".outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
+    SELECT n.event_id, 'ledger', n.aggregate, 'ledger.counted', n.payload FROM noted AS n
+  $$;
+  CREATE FUNCTION ledger.write_many(ids uuid[], aggregates integer, filling text) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+      FOR n IN 1..cardinality(ids) LOOP
+        PERFORM ledger.write('a-' || (n - 1) % aggregates + 1, ids[n], filling);
+      END LOOP;
+    END
+  $$;`
 
 interface Written {
   aggregate: string
@@ -123,7 +131,6 @@ export async function createLedger(
   const arrivedAt: number[] = []
   const acknowledged = new Set<string>()
   const watchers = new Set<() => void>()
-  const statement = inSchema(writeOne, database.schema)
   const url = () => (typeof database.url === 'string' ? database.url : database.url())
 
   async function connected<T>(use: (client: pg.Client) => Promise<T>): Promise<T> {
@@ -134,7 +141,7 @@ export async function createLedger(
       await client.end().catch(() => undefined)
     }
   }
-  await connected((client) => client.query(tables))
+  await connected((client) => client.query(inSchema(tables, database.schema)))
 
   async function prepare(count: number): Promise<void> {
     await connected((client) =>
@@ -175,23 +182,15 @@ export async function createLedger(
 
   return {
     arrivedAt,
-    startWriters: (options = {}) =>
-      startWriters({ url: url(), statement, acknowledged, prepare, ...options }),
+    startWriters: (options = {}) => startWriters({ url: url(), acknowledged, prepare, ...options }),
     async write(count, { aggregates = 20, filling = 20, first = '', meanwhile, beforeCommit = '' } = {}) {
       await prepare(aggregates)
       await connected(async (client) => {
-        const ids: string[] = []
+        const ids = Array.from({ length: count }, () => randomUUID())
         await client.query('BEGIN')
         await client.query(inSchema(first, database.schema))
         await meanwhile?.()
-        for (let n = 0; n < count; n++) {
-          ids.push(randomUUID())
-          await client.query({
-            name: 'write',
-            text: statement,
-            values: [`a-${(n % aggregates) + 1}`, ids[n], 'x'.repeat(filling)],
-          })
-        }
+        await client.query('SELECT ledger.write_many($1, $2, $3)', [ids, aggregates, 'x'.repeat(filling)])
         await client.query(`${beforeCommit}; COMMIT`)
         for (const id of ids) acknowledged.add(id)
       })
@@ -269,12 +268,11 @@ function judge(
 function startWriters(
   options: WriterOptions & {
     url: string
-    statement: string
     acknowledged: Set<string>
     prepare: (aggregates: number) => Promise<void>
   },
 ): Writers {
-  const { url, count = 3, aggregates = 20, pauseMs = 10, filling = 20, statement, acknowledged } = options
+  const { url, count = 3, aggregates = 20, pauseMs = 10, filling = 20, acknowledged } = options
   let stopping = false
   let committed = 0
   let failed = 0
@@ -287,7 +285,7 @@ function startWriters(
     const chosen = Array.from({ length: 1 + random(3) }, () => 1 + random(aggregates)).sort((a, b) => a - b)
     for (const aggregate of chosen) {
       const id = randomUUID()
-      await client.query(statement, [`a-${aggregate}`, id, 'x'.repeat(filling)])
+      await client.query('SELECT ledger.write($1, $2, $3)', [`a-${aggregate}`, id, 'x'.repeat(filling)])
       ids.push(id)
     }
     // Some commit late, some not at all: neither the order of the numbers nor their completeness can be relied on.
