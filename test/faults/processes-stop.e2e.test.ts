@@ -50,7 +50,11 @@ describe('SIGTERM', () => {
     await writers.stop()
     await ledger.untilDelivered()
     await untilSettled(database)
-    for (const relay of living) expect(await relay.stop()).toEqual({ code: 0, signal: null })
+    for (const relay of living) {
+      // Before that it does not listen to signals yet.
+      await relay.until('relay.started')
+      expect(await relay.stop()).toEqual({ code: 0, signal: null })
+    }
     expect(await expectKept({ ledger, database, sink, relays })).toMatchObject({ duplicates: 0 })
     expect(relays.flatMap((relay) => relay.logged('relay.crash_suspected'))).toEqual([])
     expect(await readOwners(database)).toEqual([])
