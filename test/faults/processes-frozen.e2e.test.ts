@@ -4,7 +4,7 @@ import { createLedger } from '../support/ledger.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { eventually } from './kit.ts'
 import { createRandom, repeat } from './fixtures/random.ts'
-import { type FaultRelay, startRelay } from './fixtures/relay-process.ts'
+import { type FaultRelay, startRelay, stopStarted } from './fixtures/relay-process.ts'
 import { type Verdict, slowNowAndThen, startSink } from './fixtures/sink.ts'
 import { expectKept, readOwners, untilSettled } from './fixtures/table.ts'
 
@@ -97,7 +97,7 @@ describe('a relay that stands still for longer than its lease', () => {
     expect(now.slice(0, 100)).toEqual(marked)
     expect(new Set(now.slice(100).map(({ receipt }) => receipt))).toEqual(new Set(['sleeper', 'other']))
     const relays = [sleeper, other]
-    for (const relay of relays) expect(await relay.stop()).toEqual({ code: 0, signal: null })
+    for (const relay of relays) expect(await stopStarted(relay)).toEqual({ code: 0, signal: null })
     expect(await expectKept({ ledger, database, sink, relays }, 30_000)).toMatchObject({ duplicates: 25 })
   })
 
@@ -140,7 +140,7 @@ describe('a relay that stands still for longer than its lease', () => {
       const now = new Map((await readVersions(database)).map((version) => [version.id, version]))
       expect(marked.length).toBeGreaterThan(100)
       expect(marked.filter(({ id, xmin }) => now.get(id)?.xmin !== xmin)).toEqual([])
-      for (const relay of relays) expect(await relay.stop()).toEqual({ code: 0, signal: null })
+      for (const relay of relays) expect(await stopStarted(relay)).toEqual({ code: 0, signal: null })
       await expectKept({ ledger, database, sink, relays })
     },
   )

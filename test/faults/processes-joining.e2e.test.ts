@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createLedger, whole } from '../support/ledger.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { createRandom, repeat } from './fixtures/random.ts'
-import { type FaultRelay, startRelay } from './fixtures/relay-process.ts'
+import { type FaultRelay, startRelay, stopStarted } from './fixtures/relay-process.ts'
 import { slowNowAndThen, startSink } from './fixtures/sink.ts'
 import { expectKept, readOwners, untilSettled } from './fixtures/table.ts'
 
@@ -72,7 +72,7 @@ describe('relays that come and go under load', () => {
       await writers.stop()
       await ledger.untilDelivered()
       await untilSettled(database)
-      for (const relay of living) expect(await relay.stop()).toEqual({ code: 0, signal: null })
+      for (const relay of living) expect(await stopStarted(relay)).toEqual({ code: 0, signal: null })
       process.stdout.write(`${times.join(', ')}\n`)
       await expectKept({ ledger, database, sink, relays })
     },

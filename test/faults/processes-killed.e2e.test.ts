@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createLedger } from '../support/ledger.ts'
 import { createTestDatabase } from '../support/postgres.ts'
 import { createRandom, repeat } from './fixtures/random.ts'
-import { type FaultRelay, startRelay } from './fixtures/relay-process.ts'
+import { type FaultRelay, startRelay, stopStarted } from './fixtures/relay-process.ts'
 import { slowNowAndThen, startSink } from './fixtures/sink.ts'
 import { expectKept, terminateSessions, untilSettled } from './fixtures/table.ts'
 
@@ -43,7 +43,7 @@ describe('relays that are killed at random moments', () => {
       await writers.stop()
       await ledger.untilDelivered()
       await untilSettled(database)
-      for (const relay of living) expect(await relay.stop()).toEqual({ code: 0, signal: null })
+      for (const relay of living) expect(await stopStarted(relay)).toEqual({ code: 0, signal: null })
 
       // The faults happened: relays died with buckets in their hands, sessions ended under others.
       expect(relays.flatMap((relay) => relay.logged('relay.crash_suspected')).length).toBeGreaterThan(0)

@@ -4,7 +4,7 @@ import { insertEvents } from '../relay/harness.ts'
 import { createLedger } from '../support/ledger.ts'
 import { createTestDatabase } from '../support/postgres.ts'
 import { createRandom } from './fixtures/random.ts'
-import { startRelay } from './fixtures/relay-process.ts'
+import { startRelay, stopStarted } from './fixtures/relay-process.ts'
 import { slowNowAndThen, startSink } from './fixtures/sink.ts'
 import { expectKept, untilSettled } from './fixtures/table.ts'
 
@@ -91,7 +91,7 @@ describe('a publisher that misbehaves, with two relays under load', () => {
       expect(odd.error!.length, type).toBeLessThanOrEqual(2_000)
       expect(odd.error, type).not.toContain('\u0000')
     }
-    for (const relay of relays) expect(await relay.stop()).toMatchObject({ signal: null })
+    for (const relay of relays) expect(await stopStarted(relay)).toMatchObject({ signal: null })
     expect(await expectKept({ ledger, database, sink, relays })).toMatchObject({ duplicates: 0 })
     expect(relays.flatMap((relay) => relay.logged('relay.lease_lost'))).toEqual([])
   })

@@ -7,7 +7,7 @@ import { type TcpProxy, createProxy } from '../support/proxy.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { eventually, readSessions } from './kit.ts'
 import { createRandom, repeat } from './fixtures/random.ts'
-import { type FaultRelay, startCliRelay, startRelay } from './fixtures/relay-process.ts'
+import { type FaultRelay, startCliRelay, startRelay, stopStarted } from './fixtures/relay-process.ts'
 import { type Verdict, slowNowAndThen, startSink } from './fixtures/sink.ts'
 import { expectKept, readOwners, untilSettled } from './fixtures/table.ts'
 
@@ -50,11 +50,7 @@ describe('SIGTERM', () => {
     await writers.stop()
     await ledger.untilDelivered()
     await untilSettled(database)
-    for (const relay of living) {
-      // Before that it does not listen to signals yet.
-      await relay.until('relay.started')
-      expect(await relay.stop()).toEqual({ code: 0, signal: null })
-    }
+    for (const relay of living) expect(await stopStarted(relay)).toEqual({ code: 0, signal: null })
     expect(await expectKept({ ledger, database, sink, relays })).toMatchObject({ duplicates: 0 })
     expect(relays.flatMap((relay) => relay.logged('relay.crash_suspected'))).toEqual([])
     expect(await readOwners(database)).toEqual([])
