@@ -72,6 +72,8 @@ describe('an event that kills every relay that publishes it, with two relays und
       await ledger.untilDelivered()
       await untilSettled(database)
       stopping = true
+      // Before that they do not listen to signals yet.
+      for (const relay of living) await relay.until('relay.started')
       for (const relay of living) relay.process.signal('SIGTERM')
       await Promise.all(supervised)
 
