@@ -56,6 +56,8 @@ export function createAdminServer(options: AdminServerOptions): AdminServer {
   const connect = () => createConnection({ applicationName: 'waybill admin', ...database })
   const reader = connect()
   const actor = connect()
+  // Idle as they mostly are, they would not find out, and stay with a primary that was replaced.
+  const off = telemetry.on('database.down', () => [reader, actor].forEach((connection) => connection.reset()))
   const app = createAdminApp({
     schema: database.schema,
     ...(token === undefined ? {} : { token }),
@@ -69,6 +71,7 @@ export function createAdminServer(options: AdminServerOptions): AdminServer {
 
   async function close(): Promise<void> {
     stopping.abort()
+    off()
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     server.closeIdleConnections()
     const timer = setTimeout(() => server.closeAllConnections(), stopGraceMs)

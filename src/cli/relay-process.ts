@@ -48,6 +48,8 @@ export async function createRelayProcess(
     createConnection({ databaseUrl, schema, writable: true, applicationName: `waybill ${name}` })
   const sampling = connect('sample')
   const pruning = connect('prune')
+  // Idle as they mostly are, they would not find out, and stay with a primary that was replaced.
+  telemetry.on('database.down', () => [sampling, pruning].forEach((connection) => connection.reset()))
   const own = { schema, telemetry, relayId: relay.id }
   const sampler = createSampler({ ...own, db: sampling })
   const pruner = createPruner({ ...own, db: pruning, ...retentionOptions(retention) })

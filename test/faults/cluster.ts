@@ -1,0 +1,83 @@
+import pg from 'pg'
+import type { PostgresServer } from '../../scripts/embedded-postgres.ts'
+import { type Ledger, createLedger } from '../support/ledger.ts'
+import { createTestDatabase, startTestServer } from '../support/postgres.ts'
+import { type TcpProxy, createProxy } from '../support/proxy.ts'
+import { type Standby, startStandby } from '../support/standby.ts'
+import { eventually, readSessions } from './kit.ts'
+
+type Rows = { rows: (sql: string, values?: unknown[]) => Promise<never> }
+
+/** A migrated database on a primary with a synchronous standby, behind a proxy that leads to the primary. */
+export interface Cluster {
+  readonly primary: PostgresServer
+  readonly standby: Standby
+  readonly proxy: TcpProxy
+  /** Through the proxy. */
+  readonly url: string
+  readonly ledger: Ledger
+  on(server: PostgresServer): Rows
+  /** Names of Waybill's sessions with a server. */
+  sessions(server: PostgresServer): Promise<string[]>
+  /** From now on the primary answers 25006 to whatever writes, and ends no session. */
+  makeReadOnly(): Promise<void>
+  /** Promotes the standby, with all that the primary has, and leads new connections there. Answers when it did. */
+  failOver(): Promise<number>
+}
+
+export async function startCluster(): Promise<Cluster> {
+  const primary = await startTestServer()
+  const database = await createTestDatabase({ server: primary })
+  const standby = await startStandby(primary)
+  const proxy = await createProxy(primary.port)
+  const address = (port: number): string => {
+    const url = new URL(database.url)
+    url.port = String(port)
+    return url.href
+  }
+  const on = (server: PostgresServer): Rows => ({
+    async rows(sql, values) {
+      const client = new pg.Client({ connectionString: address(server.port) })
+      await client.connect()
+      try {
+        return (await client.query(sql, values)).rows as never
+      } finally {
+        await client.end()
+      }
+    },
+  })
+  return {
+    ...{ primary, standby, proxy, on },
+    url: address(proxy.port),
+    ledger: await createLedger({ schema: database.schema, url: address(proxy.port) }),
+    sessions: async (server) => (await readSessions(on(server))).map(({ name }) => name),
+    async makeReadOnly() {
+      await on(primary).rows('ALTER SYSTEM SET default_transaction_read_only = on')
+      await on(primary).rows('SELECT pg_reload_conf()')
+      await eventually('the old primary refuses writes', () =>
+        on(primary)
+          .rows('CREATE TABLE too_late ()')
+          .then(
+            () => false,
+            (error: { code?: string }) => error.code === '25006',
+          ),
+      )
+    },
+    async failOver() {
+      await standby.caughtUp()
+      await standby.promote()
+      proxy.retarget(standby.port)
+      return performance.now()
+    },
+  }
+}
+
+/** Resolves when no session is with the old primary any more, and these are with the new one. */
+export async function untilMoved(cluster: Cluster, expected: readonly string[]): Promise<void> {
+  const { primary, standby } = cluster
+  await eventually('no session stays', async () => (await cluster.sessions(primary)).length === 0)
+  await eventually('every session is with the new primary', async () => {
+    const there = await cluster.sessions(standby)
+    return expected.every((name) => there.includes(name))
+  })
+}
