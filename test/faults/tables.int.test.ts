@@ -60,7 +60,7 @@ describe.concurrent('under load, somebody', () => {
       )
       await database.query('COMMIT')
     }
-    await type('smallint')
+    await type('bigint')
     await ledger.untilArrivals(20)
     expect(relay.events('database.down')).toMatchObject([{ error: expect.stringContaining('cached plan') }])
     await type('integer')
