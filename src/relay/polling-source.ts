@@ -1,6 +1,6 @@
 import type { Connection } from '../database/connection.ts'
 import type { AggregateRequest, BucketRequest, ReadEvent, Source } from './source.ts'
-import type { Statements } from './statements.ts'
+import { type Statements, rowReset } from './statements.ts'
 
 type Row = [
   bucket: number,
@@ -38,8 +38,12 @@ export function createPollingSource(connection: Connection, statements: Statemen
   }
 
   async function rows(name: string, text: string, values: readonly unknown[]): Promise<ReadEvent[]> {
-    const result = await connection.query<Row>(text, values, { name, rowMode: 'array' })
-    return result.rows.map(toEvent)
+    const { rows } = await connection.query<Row>(text, values, { name, rowMode: 'array' })
+    if (rows[0]?.[0] === rowReset) {
+      reset()
+      return []
+    }
+    return rows.map(toEvent)
   }
 
   return {
@@ -49,6 +53,7 @@ export function createPollingSource(connection: Connection, statements: Statemen
         requests.map((r) => r.floor.toString()),
         requests.map((r) => r.limit),
         Math.ceil(maxBytesPerRead / requests.length),
+        decided.sequence,
       ]
       if (skip.length === 0) return rows('waybill_read', statements.read, values)
       values.push(
@@ -66,6 +71,7 @@ export function createPollingSource(connection: Connection, statements: Statemen
         requests.map((r) => r.from.toString()),
         requests.map((r) => r.limit),
         Math.ceil(maxBytesPerRead / requests.length),
+        decided.sequence,
       ]),
     async readHeld(buckets) {
       const result = await connection.query<[number, string, string]>(statements.readHeld, [buckets], {
@@ -78,14 +84,14 @@ export function createPollingSource(connection: Connection, statements: Statemen
       }))
     },
     async readWriters() {
-      const { rows: found } = await connection.query<{ drawn: string; writers: string[] }>(
+      const { rows: found } = await connection.query<{ drawn: string; writers: string[]; sequence: string }>(
         statements.sampleWriters,
         [],
         { name: 'waybill_writers' },
       )
-      const { drawn: text, writers: open } = found[0]!
+      const { drawn: text, writers: open, sequence } = found[0]!
       const drawn = BigInt(text)
-      if (decided.add(drawn, open) === 'reset') reset()
+      if (decided.add(drawn, open, sequence) === 'reset') reset()
       return { decided: decided.value, drawn, open }
     },
     reset,
@@ -102,16 +108,22 @@ export function createDecided() {
   let value = 0n
   let waiting: { drawn: bigint; writers: Set<string> } | undefined
   let lastDrawn = 0n
+  let file: string | null = null
   return {
     get value() {
       return value
     },
-    add(drawn: bigint, writers: readonly string[]): 'ok' | 'reset' {
-      if (drawn < lastDrawn) {
-        // The sequence went back: TRUNCATE … RESTART IDENTITY, or another server. Numbers may come again.
+    /** The file that the numbers seen so far are from; null before the first sample. */
+    get sequence() {
+      return file
+    },
+    add(drawn: bigint, writers: readonly string[], sequence: string): 'ok' | 'reset' {
+      if (drawn < lastDrawn || (file !== null && file !== sequence)) {
+        // The sequence began again: TRUNCATE … RESTART IDENTITY, or another server. Numbers may come again.
         return 'reset'
       }
       lastDrawn = drawn
+      file = sequence
       if (waiting !== undefined) {
         const now = new Set(writers)
         for (const writer of waiting.writers) if (!now.has(writer)) waiting.writers.delete(writer)
@@ -129,6 +141,7 @@ export function createDecided() {
       value = 0n
       waiting = undefined
       lastDrawn = 0n
+      file = null
     },
   }
 }

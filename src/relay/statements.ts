@@ -20,7 +20,19 @@ const columns = (bucket: string, bound: string) => `${bucket}, e.position::text,
 // Bytes of the rows before this one.
 const before = `sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_column_size(e.payload) AS before`
 
+/** The bucket of the row that tells a reader to forget the positions it knows. */
+export const rowReset = -1
+
 const pending = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at IS NULL'
+
+/** The numbers are drawn from another file after TRUNCATE … RESTART IDENTITY: they begin again. */
+const sequenceFile = `pg_catalog.pg_relation_filenode('"waybill".outbox_events_position_seq'::regclass)::text`
+
+/** One row of bucket -1, before all others, when positions no longer mean what the reader thinks; see {@link rowReset}. */
+const otherSequence = (known: string) => `
+  SELECT ${rowReset}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL::int, NULL::int, NULL::float8
+  WHERE ${known}::text <> ${sequenceFile}
+  UNION ALL`
 
 /**
  * Index outbox_events_pending: one bounded range scan for each bucket, which starts above what the owner has seen, so
@@ -29,6 +41,7 @@ const pending = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at
  * loop gives each bucket's rows in order; the reader checks that.
  */
 const read = (skip: string) => `
+  ${otherSequence('$5')}
   SELECT ${columns('b.bucket', '$4')}
   FROM unnest($1::int[], $2::bigint[], $3::int[]) AS b(bucket, floor, most)
   CROSS JOIN LATERAL (
@@ -40,17 +53,22 @@ const read = (skip: string) => `
     ) AS e
   ) AS e`
 
+// Not spelt like the predicate of an index: while few rows are pending and an old snapshot keeps dead entries, the
+// planner would rather walk all of outbox_events_pending for each row than look it up by its primary key.
+const unsettled = 'coalesce(e.processed_at, e.dead_at, e.discarded_at) IS NULL'
+
 export function createStatements(schema: string) {
   const sql = (text: string) => inSchema(text, schema)
   return {
     read: sql(read('')),
     readSkipping: sql(
-      read(`AND NOT EXISTS (SELECT FROM unnest($5::text[], $6::text[], $7::bigint[]) AS s(type, id, start)
+      read(`AND NOT EXISTS (SELECT FROM unnest($6::text[], $7::text[], $8::bigint[]) AS s(type, id, start)
               WHERE s.type = e.aggregate_type AND s.id = e.aggregate_id AND e.position >= s.start)`),
     ),
 
     // Index outbox_events_pending, from the aggregate's own position on.
     readAggregates: sql(`
+      ${otherSequence('$7')}
       SELECT ${columns('a.bucket', '$6')}
       FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS a(bucket, type, id, start, most)
       CROSS JOIN LATERAL (
@@ -90,7 +108,8 @@ export function createStatements(schema: string) {
                    WHERE s.last_value IS NOT NULL AND l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'
                      AND l.granted AND l.relation = '"waybill".outbox_events'::regclass
                      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
-             ) AS writers
+             ) AS writers,
+             ${sequenceFile} AS sequence
       FROM "waybill".outbox_events_position_seq AS s`),
 
     // One relay's sign of life; answers how many others live.
@@ -199,7 +218,7 @@ export function createStatements(schema: string) {
       SET dead_at = NULL, holds = false, last_attempt_at = NULL
       FROM ${marks({ id: 'uuid' })}
       WHERE e.id = m.id AND (SELECT count(*) FROM fence) = cardinality($2::int[])
-        AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL`),
+        AND e.dead_at IS NOT NULL AND coalesce(e.processed_at, e.discarded_at) IS NULL`),
   }
 }
 
@@ -226,7 +245,7 @@ function settlement(sql: (text: string) => string, marks: string, set: string, r
       ), marked AS (
         UPDATE "waybill".outbox_events AS e SET ${set}
         FROM ${marks}
-        WHERE e.id = m.id AND ${pending} AND (SELECT count(*) FROM fence) = cardinality($2::int[])
+        WHERE e.id = m.id AND ${unsettled} AND (SELECT count(*) FROM fence) = cardinality($2::int[])
         ${returning}
       )
       SELECT ARRAY(SELECT f.bucket::int FROM fence AS f) AS held`)

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { describe, test } from 'vitest'
-import { type TestRelay, testRelay } from '../relay/harness.ts'
+import { type TestRelay, insertEvents, testRelay } from '../relay/harness.ts'
 import { type Ledger, createLedger } from '../support/ledger.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { eventually, expectWhole, ledgerBroker, readSessions, untilWaiting, wake } from './kit.ts'
@@ -66,6 +66,72 @@ describe.concurrent('under load, somebody', () => {
     await type('integer')
     await ledger.untilArrivals(20)
     await finish()
+  })
+
+  test('empties the outbox and lets the numbers begin again: what is written then comes at once, in order', async ({
+    expect,
+  }) => {
+    const database = await createTestDatabase()
+    const delivered: string[] = []
+    const relay = testRelay(database, {
+      destinations: {
+        bus: {
+          name: 'bus',
+          capabilities: { ordering: 'per-call', deduplication: false },
+          publish: async (messages) => {
+            delivered.push(...messages.map(({ eventId }) => eventId))
+            return messages.map(() => ({ status: 'published' }))
+          },
+          close: () => Promise.resolve(),
+        },
+      },
+    })
+    await relay.start()
+    const events = (count: number) =>
+      Array.from({ length: count }, (_, n) => ({ aggregate: `a-${n % 5}`, payload: { n } }))
+    await insertEvents(database, events(300))
+    await eventually('the first are out', () => Promise.resolve(delivered.length === 300))
+
+    // More than there were: the sequence is never seen below where it was.
+    await database.query('BEGIN')
+    await database.query('TRUNCATE "waybill".outbox_events RESTART IDENTITY')
+    const ids = await insertEvents(database, events(600))
+    await database.query('COMMIT')
+    await eventually('the others are out', () => Promise.resolve(delivered.length === 900), 10_000)
+    const later = delivered.slice(300)
+    for (let a = 0; a < 5; a++) {
+      const mine = ids.filter((_, n) => n % 5 === a)
+      expect(later.filter((id) => mine.includes(id))).toEqual(mine)
+    }
+  })
+
+  test('keeps an old snapshot: what settles an event does not walk the dead entries of the index', async ({
+    expect,
+  }) => {
+    const database = await createTestDatabase()
+    const ledger = await createLedger(database)
+    const old = await database.connect()
+    await old.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
+    await old.query('SELECT 1')
+    await database.query(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
+      SELECT 'old', 'o-' || n % 5000, 'old.event', '{}' FROM generate_series(1, 200000) AS n`)
+    await database.query('UPDATE "waybill".outbox_events SET processed_at = now()')
+    // The planner learns that next to nothing is pending.
+    await database.query('ANALYZE "waybill".outbox_events')
+    await ledger.write(1_000)
+    const relay = testRelay(database, { destinations: { bus: ledgerBroker(ledger) }, batchSize: 20 })
+    await relay.start()
+    await ledger.untilDelivered()
+    await relay.stop()
+    await eventually('the sessions ended', async () => (await readSessions(database)).length === 0)
+    const [index] = await database.rows<{ read: string }>(
+      `SELECT idx_tup_read AS read FROM pg_stat_user_indexes WHERE indexrelname = 'outbox_events_pending'`,
+    )
+    // A few times through what is dead, to open the buckets, and nothing like once for each event.
+    expect(Number(index!.read)).toBeGreaterThan(1_000)
+    expect(Number(index!.read)).toBeLessThan(500_000)
+    await old.query('ROLLBACK')
+    expect(await ledger.verdict()).toMatchObject({ written: 1_000, delivered: 1_000, lost: 0 })
   })
 
   test('rewrites the outbox (VACUUM FULL), clusters and reindexes it', async ({ expect }) => {
