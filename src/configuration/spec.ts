@@ -179,7 +179,10 @@ export function configurationSpec(brokers: BrokerSpecs) {
         .default({})
         .describe('Publications by revision: where their facts stand, and who owns them.'),
     },
-    { check: ({ destinations, routes }) => checkRoutes(Object.keys(destinations), routes) },
+    {
+      check: ({ destinations, routes, relay, publications, retention }) =>
+        checkRoutes(Object.keys(destinations), routes) ?? checkSettle(relay, publications, retention),
+    },
   )
 }
 
@@ -192,6 +195,20 @@ function checkRoutes(names: readonly string[], routes: readonly RouteRule[] | Ro
   } catch (error) {
     return describeError(error)
   }
+}
+
+/** What is removed at once is nowhere to be found later. */
+function checkSettle(
+  { settle }: { settle: 'mark' | 'delete' },
+  publications: object,
+  { archive }: { archive?: object | undefined },
+): string | undefined {
+  if (settle === 'mark') return undefined
+  if (Object.keys(publications).length > 0)
+    return 'expected relay.settle to be "mark" where there are publications, since their diagnosis needs the rows, got "delete"'
+  if (archive !== undefined)
+    return 'expected relay.settle to be "mark" where there is retention.archive, since "delete" leaves nothing to archive, got "delete"'
+  return undefined
 }
 
 /** The configuration as commands get it: checked, complete, frozen. */

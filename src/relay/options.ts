@@ -11,6 +11,11 @@ export interface RelayTuning {
   maxAttempts: number
   /** Default `continue`. */
   afterDeadLetter: AfterDeadLetter
+  /**
+   * What becomes of the row of a published event. `mark`: it stays until retention; `delete`: it is removed at once,
+   * but for publication intents, whose rows diagnosis needs. Default `mark`.
+   */
+  settle: 'mark' | 'delete'
   /** Limit for one `publish()` call, in milliseconds. Default 10 000, 10 to 600 000. */
   publishTimeoutMs: number
   /** How long a bucket stays with a relay that says nothing, in milliseconds. Default 10 000, 1 000 to 600 000. */
@@ -36,6 +41,7 @@ export const relayDefaults: Readonly<RelayTuning> = Object.freeze({
   workers: 2,
   maxAttempts: 8,
   afterDeadLetter: 'continue',
+  settle: 'mark',
   publishTimeoutMs: 10_000,
   leaseMs: 10_000,
   pollIntervalMs: 1_000,
@@ -67,6 +73,11 @@ export const relaySpec = object({
     .default(relayDefaults.afterDeadLetter)
     .describe(
       'What a dead letter does to the later events of its aggregate: `continue` lets them flow, `hold` keeps them back until it is retried or discarded.',
+    ),
+  settle: oneOf('mark', 'delete')
+    .default(relayDefaults.settle)
+    .describe(
+      'What becomes of the row of a published event: `mark` keeps it for `retention`; `delete` removes it at once, for those who want no history. Publication intents (with a `revision`) are always marked. Not together with `publications` or `retention.archive`.',
     ),
   publishTimeoutMs: integer({ min: 10, max: 600_000 })
     .default(relayDefaults.publishTimeoutMs)

@@ -57,6 +57,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function conclude(call: Call, outcome: CallOutcome): void {
     const { destination, batch, startedAt, confirmed } = call
     const now = performance.now()
+    const clockMs = databaseClockMs()
     const results = 'results' in outcome ? outcome.results : []
     if (results.some((result) => result.status === 'published')) proveAlive(destination, startedAt, now)
     for (let start = 0, end = 0; start < batch.length; start = end) {
@@ -71,7 +72,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
         left = true
         const result = results[i]
         if (result?.status === 'published') {
-          confirm(call, entry, result.receipt)
+          confirm(call, entry, result.receipt, clockMs)
         } else if (step !== undefined) {
           back.push(entry)
         } else {
@@ -103,15 +104,15 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     if (call.confirmed.entries.has(entry)) return
     const now = performance.now()
     proveAlive(call.destination, call.startedAt, now)
-    confirm(call, entry, receipt)
+    confirm(call, entry, receipt, databaseClockMs())
     goOn(entry.aggregate, now)
   }
 
-  function confirm(call: Call, entry: Entry, receipt: string | undefined): void {
+  function confirm(call: Call, entry: Entry, receipt: string | undefined, clockMs: number): void {
     const { aggregate } = entry
     if (aggregate.failing?.eventId === entry.event.id) aggregate.failing = null
     call.confirmed.entries.add(entry)
-    call.confirmed.latenciesMs.push(latencyOf(entry))
+    call.confirmed.latenciesMs.push(Math.max(0, clockMs - Number(entry.event.createdAtMicros) / 1000))
     settler.settle({ kind: 'published', entry, receipt: receipt ?? null })
   }
 
@@ -292,8 +293,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
   }
 
-  function latencyOf(entry: Entry): number {
-    return Math.max(0, Date.now() + options.clockOffsetMs() - Number(entry.event.createdAtMicros) / 1000)
+  function databaseClockMs(): number {
+    return Date.now() + options.clockOffsetMs()
   }
 
   return { conclude, confirmEarly, bury, putBack, settled, dropped: ({ entry }) => backlog.settled(entry) }

@@ -101,6 +101,7 @@ export function createRelay(options: RelayOptions): Relay {
     connection: connections.mark,
     statements,
     relayId: id,
+    settle: tuning.settle,
     onSettled(settlements) {
       health.worked('mark')
       for (const settlement of settlements) outcomes.settled(settlement)

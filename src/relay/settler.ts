@@ -28,6 +28,8 @@ export interface SettlerOptions {
   connection: Connection
   statements: Statements
   relayId: string
+  /** What becomes of the row of a published event that is no intent. */
+  settle: 'mark' | 'delete'
   /** These are in the table. */
   onSettled: (settlements: readonly Settlement[]) => void
   /** These changed nothing, since their buckets belong to other relays. */
@@ -57,8 +59,10 @@ const maxErrorLength = 2000
 const maxReceiptLength = 500
 
 export function createSettler(options: SettlerOptions): Settler {
-  const { connection, statements, relayId, onSettled, onLost, onError, pause } = options
+  const { connection, statements, relayId, settle, onSettled, onLost, onError, pause } = options
   let waiting: Settlement[] = []
+  /** In the table, and not yet told. */
+  let written: Settlement[] = []
   let running: Promise<void> | undefined
   let inStatement = 0
   let stopped = false
@@ -74,12 +78,21 @@ export function createSettler(options: SettlerOptions): Settler {
       const batch = waiting.slice(0, maxPerStatement)
       waiting = waiting.slice(maxPerStatement)
       inStatement = batch.length
-      for (const kind of ['published', 'failed', 'dead', 'survived'] as const) {
-        const group = batch.filter((settlement) => settlement.kind === kind)
+      for (const statement of ['published', 'intents', 'failed', 'dead', 'survived'] as const) {
+        const group = batch.filter((settlement) => statementOf(settlement) === statement)
         if (group.length > 0) await writeUntilDone(group)
       }
       inStatement = 0
+      // What is waiting by now goes out first.
+      if (waiting.length === 0 || stopped) tell()
     }
+  }
+
+  function tell(): void {
+    if (written.length === 0) return
+    const settled = written
+    written = []
+    onSettled(settled)
   }
 
   async function writeUntilDone(group: readonly Settlement[]): Promise<void> {
@@ -106,7 +119,7 @@ export function createSettler(options: SettlerOptions): Settler {
       try {
         const held = await write(left)
         const ours = left.filter((settlement) => held.has(settlement.entry.aggregate.bucket.bucket))
-        if (ours.length === left.length) return onSettled(left)
+        if (ours.length === left.length) return void written.push(...left)
         // One token that is not ours any more, and nothing of the statement took effect: again without those.
         onLost(left.filter((settlement) => !held.has(settlement.entry.aggregate.bucket.bucket)))
         left = ours
@@ -124,18 +137,21 @@ export function createSettler(options: SettlerOptions): Settler {
 
   async function write(group: readonly Settlement[]): Promise<ReadonlySet<number>> {
     const entries = group.map((settlement) => settlement.entry)
-    const [text, name, columns] = statementFor(statements, group)
-    const { rows } = await connection.query<{ held: number[] }>(
+    const [text, name, columns] = statementFor(statements, group, settle)
+    const answer = connection.query<{ held: number[] }>(
       text,
-      [...fenceOf(entries), entries.map((entry) => entry.event.id), ...columns],
+      [...fenceOf(entries), idsOf(entries), ...columns],
       { name },
     )
+    // What the last statement settled is worked off while the server works at this one, which leaves first.
+    setImmediate(tell)
+    const { rows } = await answer
     return new Set(rows[0]?.held)
   }
 
   return {
     get pending() {
-      return waiting.length + inStatement
+      return waiting.length + inStatement + written.length
     },
     settle(settlement) {
       waiting.push(settlement)
@@ -147,7 +163,7 @@ export function createSettler(options: SettlerOptions): Settler {
       for (let left = entries; left.length > 0;) {
         const { rows } = await connection.query<{ held: number[] }>(statements.markSuspect, [
           ...fenceOf(left),
-          left.map((entry) => entry.event.id),
+          idsOf(left),
           left.map((entry) => entry.crashes + 1),
         ])
         const held = new Set(rows[0]?.held)
@@ -163,10 +179,7 @@ export function createSettler(options: SettlerOptions): Settler {
         const ours = entries.filter((entry) => !entry.aggregate.bucket.lost)
         if (ours.length === 0) break
         try {
-          const { rowCount } = await connection.query(statements.restoreDead, [
-            ...fenceOf(ours),
-            ours.map((entry) => entry.event.id),
-          ])
+          const { rowCount } = await connection.query(statements.restoreDead, [...fenceOf(ours), idsOf(ours)])
           onSettled([])
           return rowCount
         } catch (error) {
@@ -184,24 +197,42 @@ export function createSettler(options: SettlerOptions): Settler {
   }
 }
 
+/** An array of uuid as PostgreSQL reads it: they need no quotes, which costs less than what `pg` does with an array. */
+function idsOf(entries: readonly Entry[]): string {
+  let list = '{'
+  for (const { event } of entries) list += list.length === 1 ? event.id : `,${event.id}`
+  return `${list}}`
+}
+
 /** Rows that were written together lie together. */
 function byPosition(a: Settlement, b: Settlement): number {
   return a.entry.event.position < b.entry.event.position ? -1 : 1
 }
 
+/** A published intent has a statement of its own: its publication learns of it. */
+function statementOf({ kind, entry }: Settlement): Settlement['kind'] | 'intents' {
+  return kind === 'published' && entry.event.revision !== null ? 'intents' : kind
+}
+
+/** Where no event has a receipt, NULL stands for as many NULLs. */
+function receiptsOf(group: readonly Settlement[]): (string | null)[] | null {
+  if (!group.some((s) => s.kind === 'published' && s.receipt !== null)) return null
+  return pick(group, 'published', ({ receipt }) =>
+    receipt === null ? null : cleanText(receipt, maxReceiptLength),
+  )
+}
+
 function statementFor(
   statements: Statements,
   group: readonly Settlement[],
-): [text: string, name: string, columns: unknown[][]] {
-  switch (group[0]!.kind) {
-    case 'published': {
-      const receipts = group.map((s) =>
-        s.kind === 'published' && s.receipt !== null ? cleanText(s.receipt, maxReceiptLength) : null,
-      )
-      return group.some((s) => s.entry.event.revision !== null)
-        ? [statements.markPublishedIntents, 'waybill_published_intents', [receipts]]
-        : [statements.markPublished, 'waybill_published', [receipts]]
-    }
+  settle: 'mark' | 'delete',
+): [text: string, name: string, columns: (unknown[] | null)[]] {
+  switch (statementOf(group[0]!)) {
+    case 'published':
+      if (settle === 'delete') return [statements.removePublished, 'waybill_removed', []]
+      return [statements.markPublished, 'waybill_published', [receiptsOf(group)]]
+    case 'intents':
+      return [statements.markPublishedIntents, 'waybill_published_intents', [receiptsOf(group)]]
     case 'failed':
       return [
         statements.markFailed,

@@ -193,6 +193,8 @@ export function createStatements(schema: string) {
               ORDER BY aggregate_type, aggregate_id, intent_scope, revision DESC) AS n
         WHERE h.aggregate_type = n.aggregate_type AND h.aggregate_id = n.aggregate_id AND h.intent_scope = n.intent_scope`,
     ),
+    // The same for those who want no history. Primary key.
+    removePublished: settling(sql, `DELETE FROM "waybill".outbox_events AS e USING ${marks({ id: 'uuid' })}`),
     markFailed: settlement(
       sql,
       marks({ id: 'uuid', attempts: 'int', pause: 'float8', error: 'text' }),
@@ -240,11 +242,14 @@ function marks(columns: Record<string, string>): string {
 }
 
 function settlement(sql: (text: string) => string, marks: string, set: string, returning = ''): string {
+  return settling(sql, `UPDATE "waybill".outbox_events AS e SET ${set}\n        FROM ${marks}`, returning)
+}
+
+function settling(sql: (text: string) => string, change: string, returning = ''): string {
   return sql(`
       WITH fence AS MATERIALIZED (${fence}
       ), marked AS (
-        UPDATE "waybill".outbox_events AS e SET ${set}
-        FROM ${marks}
+        ${change}
         WHERE e.id = m.id AND ${unsettled} AND (SELECT count(*) FROM fence) = cardinality($2::int[])
         ${returning}
       )

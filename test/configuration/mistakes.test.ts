@@ -44,6 +44,14 @@ describe('what is wrong', () => {
       { publications: { note: { source: { table: 'notes', keep: 'latest' } } } },
       'unknown option "publications.note.source.keep", did you mean "publications.note.source.keeps"?',
     ],
+    [
+      { relay: { settle: 'delete' }, publications: { note: { source: { table: 'notes' } } } },
+      'expected relay.settle to be "mark" where there are publications, since their diagnosis needs the rows, got "delete"',
+    ],
+    [
+      { relay: { settle: 'delete' }, retention: { archive: { table: 'old' } } },
+      'expected relay.settle to be "mark" where there is retention.archive, since "delete" leaves nothing to archive, got "delete"',
+    ],
     [{ publications: { note: {} } }, 'expected publications.note.source to be an object, but it is missing'],
     [
       { log: { level: 'warning' } },

@@ -34,6 +34,53 @@ describe('delivery', () => {
     },
   )
 
+  test("with settle 'delete' removes what is published, and nothing else", async () => {
+    const ids = await insertEvents(
+      database,
+      upTo(50).map((n) => ({ aggregate: `a-${n % 5}`, payload: { n } })),
+    )
+    const [intent] = await database.rows<{ id: string }>(
+      `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload, revision)
+       VALUES ('note', 'n-42', 'note.published', '{}', 7) RETURNING id`,
+    )
+    const [refused, retried] = [ids[10]!, ids[20]!]
+    let tries = 0
+    const publisher = recordingPublisher({
+      behave: ({ eventId }) => {
+        if (eventId === refused) return { status: 'reject', error: new Error('never') }
+        if (eventId === retried && tries++ === 0) return { status: 'retry', error: new Error('later') }
+        return { status: 'published', receipt: 'taken' }
+      },
+    })
+    const relay = testRelay(database, { destinations: { publisher }, settle: 'delete' })
+    await relay.start()
+    await publisher.untilDelivered(50)
+    await relay.until('event.dead')
+    await relay.stop()
+    expect(relay.events('event.failed').map(({ eventId }) => eventId)).toEqual([retried])
+    expect(await readEvents(database)).toEqual([
+      expect.objectContaining({ id: refused, published: false, dead: true }),
+      expect.objectContaining({ id: intent!.id, published: true, receipt: 'taken' }),
+    ])
+  })
+
+  test("with settle 'delete' removes nothing of a bucket that another relay owns by now", async () => {
+    await insertEvents(database, [{ aggregate: 'x' }])
+    const publisher = recordingPublisher({
+      behave: async () => {
+        await database.query(
+          `UPDATE "waybill".outbox_buckets SET owner = gen_random_uuid(), epoch = epoch + 1,
+             leased_until = clock_timestamp() + interval '1 hour'`,
+        )
+        return { status: 'published' }
+      },
+    })
+    const relay = testRelay(database, { destinations: { publisher }, settle: 'delete' })
+    await relay.start()
+    await relay.until('relay.lease_lost')
+    expect(await readEvents(database)).toEqual([expect.objectContaining({ published: false, dead: false })])
+  })
+
   test('never has two events of one aggregate under way at once, and many aggregates at once', async () => {
     await insertEvents(
       database,
