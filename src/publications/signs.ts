@@ -11,8 +11,7 @@ export type IntentSign =
   'none' | 'aged-out' | 'pending' | 'blocked' | 'dead' | 'discarded' | 'relayed' | 'unknown'
 
 /** What the consumers recorded, the worst of them. `silent`: nothing. */
-export type ConsumerSign =
-  'silent' | 'applied' | 'stale' | 'rejected' | 'parked' | 'unknown' | 'unconfigured'
+export type ConsumerSign = 'silent' | 'applied' | 'stale' | 'rejected' | 'parked' | 'unknown' | 'unconfigured'
 
 /** The projection's revision. `newer`: a later revision overtook it; `beyond`: above the source itself. */
 export type ProjectionSign =

@@ -101,14 +101,7 @@ function projectionOld(where: Row['when'], applied: Row): readonly Row[] {
   return [
     old(consumer('rejected'), 'consumer-rejected', 'consumer', 'repair-consumer'),
     old(consumer('parked'), 'parked-behind-gap', 'consumer', 'find-gap'),
-    row(
-      all(here, consumer('silent'), inTime),
-      'intent-relayed',
-      null,
-      'no-receipt-yet',
-      'consumer',
-      'wait',
-    ),
+    row(all(here, consumer('silent'), inTime), 'intent-relayed', null, 'no-receipt-yet', 'consumer', 'wait'),
     old(all(consumer('silent'), late), 'no-receipt', 'consumer', 'repair-consumer'),
     { ...applied, when: all(here, consumer('applied', 'stale', 'unknown', 'unconfigured'), applied.when) },
   ]
@@ -130,7 +123,14 @@ export const verdictRows: readonly Row[] = [
     'service',
     'decide-intent',
   ),
-  row(all(isOneOf('intent', 'none'), sourceUntold), 'unknown', null, 'source-unknown', 'service', 'find-fact'),
+  row(
+    all(isOneOf('intent', 'none'), sourceUntold),
+    'unknown',
+    null,
+    'source-unknown',
+    'service',
+    'find-fact',
+  ),
 
   // 2. The relay.
   row(all(isOneOf('intent', 'pending'), inTime), 'intent-pending', null, 'not-yet-relayed', 'relay', 'wait'),
@@ -215,14 +215,7 @@ export const verdictRows: readonly Row[] = [
   ),
 
   // 4. The reader.
-  row(
-    all(relayed, projectionUntold, readIsFine),
-    'projection-current',
-    null,
-    'read-shows-it',
-    null,
-    'none',
-  ),
+  row(all(relayed, projectionUntold, readIsFine), 'projection-current', null, 'read-shows-it', null, 'none'),
   row(all(relayed, shown, readIsFine), 'projection-current', null, 'visible', null, 'none'),
   row(all(relayed, shown, readUntold), 'projection-current', null, 'read-unknown', 'read', 'find-fact'),
   row(
