@@ -1,6 +1,6 @@
 import { checkOrder } from '../operations/cursor.ts'
 import type { DeadLetterFilter } from '../operations/event-filter.ts'
-import { usageInvalid } from '../operations/input.ts'
+import { usageInvalid } from '../input.ts'
 import type { ListEventsOptions, PageOptions } from '../operations/list-events.ts'
 import { closest, show } from '../wording.ts'
 

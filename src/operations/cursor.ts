@@ -1,5 +1,5 @@
 import { show } from '../wording.ts'
-import { usageInvalid } from './input.ts'
+import { usageInvalid } from '../input.ts'
 
 /** Above every position that PostgreSQL can draw. */
 export const lastPosition = '9223372036854775807'

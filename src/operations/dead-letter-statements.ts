@@ -1,4 +1,4 @@
-import { bucketSql, deadSql } from './event-state.ts'
+import { bucketSql, deadSql } from '../schema/event-state.ts'
 
 // The two actions on a chunk of dead letters, each one statement and so one transaction. $1 ids, $2 who decided,
 // $3 why, $4 the table's name; for a retry $5 whether older revisions may go out after newer ones.

@@ -1,8 +1,8 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { type DeadLetterFilter, checkEventFilter, isSelective } from './event-filter.ts'
-import { deadSql } from './event-state.ts'
-import { checkEventId, usageInvalid } from './input.ts'
+import { deadSql } from '../schema/event-state.ts'
+import { checkEventId, usageInvalid } from '../input.ts'
 import { walk } from './walk.ts'
 
 /** Which dead letters to act on: exactly one of the three. */

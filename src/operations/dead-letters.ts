@@ -6,7 +6,7 @@ import { discardStatement, retryStatement } from './dead-letter-statements.ts'
 import { type DeadLetterTarget, checkTarget, targetBatches } from './dead-letter-targets.ts'
 import { type DeadLetterFilter, checkEventFilter } from './event-filter.ts'
 import type { EventItem } from './event-item.ts'
-import { checkReason, checkText, currentUser } from './input.ts'
+import { checkReason, checkText, currentUser } from '../input.ts'
 import { type PageOptions, listMatching } from './list-events.ts'
 import { findOvertaken } from './overtaken.ts'
 

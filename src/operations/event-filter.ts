@@ -1,6 +1,6 @@
 import type { EventState } from '../types.ts'
-import { eventStateSql, unsettledStates } from './event-state.ts'
-import { checkMoment, checkStates, checkText, usageInvalid } from './input.ts'
+import { eventStateSql, unsettledStates } from '../schema/event-state.ts'
+import { checkMoment, checkStates, checkText, usageInvalid } from '../input.ts'
 
 /** Which events; all conditions must hold. */
 export interface EventFilter {

@@ -1,5 +1,5 @@
 import type { EventState } from '../types.ts'
-import { blockedBySql, eventStateSql } from './event-state.ts'
+import { blockedBySql, eventStateSql } from '../schema/event-state.ts'
 
 /**
  * An event as commands, HTTP and the dashboard show it. 64-bit numbers are decimal text; times are UTC, ISO 8601,

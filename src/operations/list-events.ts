@@ -4,7 +4,7 @@ import { WaybillError } from '../errors.ts'
 import { type ListOrder, checkOrder, decodeCursor, encodeCursor } from './cursor.ts'
 import { type Conditions, type EventFilter, checkEventFilter, sourcesOf } from './event-filter.ts'
 import { type EventDetail, type EventItem, detailColumns, itemColumns } from './event-item.ts'
-import { checkEventId, checkLimit } from './input.ts'
+import { checkEventId, checkLimit } from '../input.ts'
 import { walk } from './walk.ts'
 
 export interface PageOptions {

@@ -2,7 +2,7 @@ import type { Connection } from '../database/connection.ts'
 import { sqlState } from '../database/failures.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { type ArchiveTable, openArchive } from './archive.ts'
-import { usageInvalid } from './input.ts'
+import { usageInvalid } from '../input.ts'
 import { adoptStatement, lookStatement, recordStatement, removeStatement } from './prune-statements.ts'
 
 export interface PruneOptions {

@@ -1,7 +1,7 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { type OutboxSample, countLimit } from '../telemetry/events.ts'
-import { blockerSql, bucketSql, unsettledSql } from './event-state.ts'
+import { blockerSql, bucketSql, unsettledSql } from '../schema/event-state.ts'
 
 /** A sample that was read, and how old it is by the database's clock. */
 export interface StoredSample {

@@ -9,7 +9,7 @@ import {
   isSelective,
   statesToTest,
 } from './event-filter.ts'
-import { bucketSql, deadSql, unsettledSql } from './event-state.ts'
+import { bucketSql, deadSql, unsettledSql } from '../schema/event-state.ts'
 
 // How events are found in the order of their position, or against it, at a bounded cost for each statement, whatever
 // the number of rows: a statement looks at one window of the source (at most `window` index entries) and says where

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { blockerSql, deadSql, eventStateSql, unsettledSql } from '../../src/operations/event-state.ts'
+import { blockerSql, deadSql, eventStateSql, unsettledSql } from '../../src/schema/event-state.ts'
 import { eventStates } from '../../src/types.ts'
 import { blocksOf, headingsOf, readPage, tableBelow } from './markdown.ts'
 

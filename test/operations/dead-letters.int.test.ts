@@ -6,7 +6,7 @@ import {
   listDeadLetters,
   retryDeadLetters,
 } from '../../src/operations/dead-letters.ts'
-import { currentUser } from '../../src/operations/input.ts'
+import { currentUser } from '../../src/input.ts'
 import { getEvent } from '../../src/operations/list-events.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { dead, discarded, plant, plantPublished, published } from './plant.ts'

@@ -1,7 +1,7 @@
 import { userInfo } from 'node:os'
-import { WaybillError } from '../errors.ts'
-import { type EventState, eventStates } from '../types.ts'
-import { closest, show } from '../wording.ts'
+import { WaybillError } from './errors.ts'
+import { type EventState, eventStates } from './types.ts'
+import { closest, show } from './wording.ts'
 
 // Checks of what people ask for. Everything here throws USAGE_INVALID with one sentence.
 
