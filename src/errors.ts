@@ -18,6 +18,7 @@ export const errorCodes = {
   PAYLOAD_INVALID: 'the payload does not match the schema of its event type',
   REVISION_CONFLICT: 'the revision was published before, or a newer one was',
   EVENT_NOT_FOUND: 'no event has this id',
+  REVISION_UNKNOWN: 'nothing is known of this aggregate or revision',
   EVENT_UNDELIVERABLE: 'this event can never be delivered as it is',
   EVENT_REJECTED: 'the destination refused this event for good',
   BROKER_UNAVAILABLE: 'the destination cannot be reached or refuses all work for now',

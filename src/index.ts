@@ -1,5 +1,6 @@
 export { WaybillError, errorCodes, hasCode } from './errors.ts'
 export type { ErrorCode } from './errors.ts'
+export type { Accepted, AcceptedInput } from './outbox/accepted.ts'
 export type { EventCatalogue, EventFields, OutboxEvent, WrittenEvent } from './outbox/event.ts'
 export type { OutboxOptions, PublishOptions } from './outbox/options.ts'
 export { createOutbox } from './outbox/outbox.ts'

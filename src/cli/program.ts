@@ -134,6 +134,16 @@ export function createProgram(version: string, act: Act): Command {
     return deadDiscardCommand(options, ids)
   })
 
+  const trace = program
+    .command('trace')
+    .argument('<what...>', 'an aggregate type, an id and a revision, or the id of an event')
+    .option('--scope <scope>', 'of several independent publications of one revision, this one')
+    .description('shows where a publication is: the facts of every owner, and what follows from them')
+  does<{ scope?: string }>(trace, async (options, words) => {
+    const { traceCommand } = await import('./commands/trace.ts')
+    return traceCommand(words, options)
+  })
+
   const prune = program
     .command('prune')
     .description('removes published events that are older than retention.processedDays')

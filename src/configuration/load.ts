@@ -94,7 +94,7 @@ export async function loadConfiguration(options: LoadOptions): Promise<LoadedCon
 
 const neededBy = {
   schema: new Set(['schema', 'buckets', 'relay']),
-  database: new Set(['databaseUrl', 'schema', 'buckets', 'relay', 'retention']),
+  database: new Set(['databaseUrl', 'schema', 'buckets', 'relay', 'retention', 'publications']),
 }
 const defaults = resolveOptions(configurationSpec({}), {})
 

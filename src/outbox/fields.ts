@@ -65,7 +65,7 @@ export function readFields(event: unknown, prefix: string): ReadFields {
   }
 }
 
-function readAggregate(value: unknown, path: string): [type: string, id: string] {
+export function readAggregate(value: unknown, path: string): [type: string, id: string] {
   if (!Array.isArray(value) || value.length !== 2) {
     throw eventInvalid(path, `must be a pair [type, id], got ${kindOf(value)}`)
   }
@@ -77,7 +77,7 @@ function readAggregate(value: unknown, path: string): [type: string, id: string]
   ]
 }
 
-function readRevision(value: unknown, path: string): bigint | null {
+export function readRevision(value: unknown, path: string): bigint | null {
   if (value === undefined) return null
   const whole = typeof value === 'bigint' || Number.isSafeInteger(value)
   const revision = whole ? BigInt(value as bigint | number) : -1n

@@ -1,4 +1,5 @@
 import { type TraceHeaders, withPublishSpan } from '../telemetry/traces.ts'
+import { type Accepted, type AcceptedInput, acceptedOf, notAccepted, readAccepted } from './accepted.ts'
 import { validatePayload } from './catalogue.ts'
 import type { EncodedEvent, EventCatalogue, OutboxEvent, WrittenEvent } from './event.ts'
 import { readFields } from './fields.ts'
@@ -29,6 +30,17 @@ export interface Outbox<Handle, Events extends EventCatalogue = EventCatalogue> 
     options?: PublishOptions,
   ): Promise<readonly WrittenEvent[]>
   publish(tx: Handle, event: OutboxEvent<Events>, options?: PublishOptions): Promise<WrittenEvent>
+
+  /**
+   * What the write API should answer after it published a revision, and records when: `waybill trace` compares that
+   * with what public reads showed. Call it last in the transaction that published the revision, and answer with what
+   * it gives once that is committed.
+   *
+   * @throws EVENT_INVALID: a field has a wrong value.
+   * @throws REVISION_UNKNOWN: this revision is not the newest one published for the aggregate.
+   * @throws NOT_IN_TRANSACTION, SCHEMA_MISSING, PERMISSION_DENIED, DATABASE_UNREACHABLE, or the database's own error.
+   */
+  accepted(tx: Handle, input: AcceptedInput): Promise<Accepted>
 }
 
 /**
@@ -57,7 +69,13 @@ export function createOutbox<Handle, Events extends EventCatalogue = EventCatalo
     return isBatch ? written : written[0]
   }
 
-  return { publish } as Outbox<Handle, Events>
+  async function accepted(tx: Handle, input: AcceptedInput): Promise<Accepted> {
+    const key = readAccepted(input)
+    if (!(await writer.accept(tx, key))) throw notAccepted(key)
+    return acceptedOf(key)
+  }
+
+  return { publish, accepted } as Outbox<Handle, Events>
 }
 
 async function encodeEvent(

@@ -7,6 +7,7 @@ export interface OutboxStatements {
   readonly publishIntents: string
   readonly lockAggregates: string
   readonly enterTransaction: string
+  readonly accept: string
 }
 
 /**
@@ -49,12 +50,27 @@ SELECT count(pg_advisory_xact_lock(pairs.key))::text AS answer FROM (
 /** Gives the transaction an id although it has written nothing yet; in autocommit the id ends with the statement. */
 const enterTransaction = 'SELECT pg_current_xact_id()::text AS answer'
 
+/** The head is locked by this transaction already: it published the revision. Answers whether there is such a head. */
+const accept = `
+WITH key AS (
+  SELECT $1::text::jsonb AS key
+), answered AS (
+  UPDATE "waybill".publication_heads AS h
+  SET answered_at = clock_timestamp(), operation_id = k.key ->> 4
+  FROM key AS k
+  WHERE h.aggregate_type = k.key ->> 0 AND h.aggregate_id = k.key ->> 1 AND h.intent_scope = k.key ->> 2
+    AND h.revision = (k.key ->> 3)::bigint
+  RETURNING 1
+)
+SELECT (count(*) > 0)::text AS answer FROM answered`
+
 export function createStatements(schema: string): OutboxStatements {
   return Object.freeze({
     insert: inSchema(insert, schema),
     publishIntents: inSchema(publishIntents, schema),
     lockAggregates,
     enterTransaction,
+    accept: inSchema(accept, schema),
   })
 }
 

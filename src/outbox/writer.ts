@@ -1,5 +1,6 @@
 import { WaybillError } from '../errors.ts'
 import type { ClientAdapter } from '../types.ts'
+import type { AcceptedKey } from './accepted.ts'
 import type { EncodedEvent, WrittenEvent } from './event.ts'
 import { publishError } from './failures.ts'
 import { createStatements, encodeEvents, encodePairs } from './statements.ts'
@@ -18,6 +19,8 @@ export interface Writer<Handle> {
     events: readonly EncodedEvent[],
     options: { serialise: boolean },
   ): Promise<readonly WrittenEvent[]>
+  /** Notes that the write API is about to answer; false when this is not the newest published revision. */
+  accept(tx: Handle, key: AcceptedKey): Promise<boolean>
 }
 
 export function createWriter<Handle>(client: ClientAdapter<Handle>, schema: string): Writer<Handle> {
@@ -85,6 +88,10 @@ export function createWriter<Handle>(client: ClientAdapter<Handle>, schema: stri
       return events.some(({ revision }) => revision !== null)
         ? publishIntents(tx, events)
         : insert(tx, events)
+    },
+    async accept(tx, { type, id, scope, revision, operationId }) {
+      const key = JSON.stringify([type, id, scope, String(revision), operationId])
+      return (await run(tx, statements.accept, key)) === 'true'
     },
   }
 }

@@ -5,7 +5,7 @@ export type SourceSign = 'missing' | 'behind' | 'here' | 'newer' | 'unknown' | '
 
 /**
  * The decision to publish exactly that revision. `blocked`: pending behind an earlier event of its aggregate;
- * `aged-out`: at or below the published head, and retention has removed the row.
+ * `aged-out`: at or below the newest revision that was handed over, and its row is gone.
  */
 export type IntentSign =
   'none' | 'aged-out' | 'pending' | 'blocked' | 'dead' | 'discarded' | 'relayed' | 'unknown'

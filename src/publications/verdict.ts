@@ -68,7 +68,8 @@ const all =
 const late = isOneOf('late', true)
 const inTime = isOneOf('late', false)
 const once = isOneOf('twice', 'no', 'unknown')
-const isSaved = isOneOf('source', 'here', 'newer')
+const isSaved = isOneOf('source', 'here')
+const isOvertaken = isOneOf('source', 'newer')
 const sourceUntold = isOneOf('source', 'unknown', 'unconfigured')
 const notSaved = isOneOf('source', 'missing', 'behind')
 const isOut = isOneOf('intent', 'relayed', 'aged-out')
@@ -123,6 +124,7 @@ export const verdictRows: readonly Row[] = [
     'service',
     'decide-intent',
   ),
+  row(all(isOneOf('intent', 'none'), isOvertaken), 'unknown', null, 'overtaken', null, 'none'),
   row(
     all(isOneOf('intent', 'none'), sourceUntold),
     'unknown',

@@ -119,10 +119,12 @@ CREATE TABLE "waybill".publication_heads (
   event_id         uuid        NOT NULL,
   relayed_at       timestamptz,
   relayed_revision bigint,
+  answered_at      timestamptz,
+  operation_id     text,
   PRIMARY KEY (aggregate_type, aggregate_id, intent_scope)
 );
 COMMENT ON TABLE "waybill".publication_heads IS
-  'the newest published revision of each aggregate, kept after retention; relayed_at belongs to revision, relayed_revision is the newest revision known to be relayed';
+  'the newest published revision of each aggregate, kept after retention; relayed_at belongs to revision, relayed_revision is the newest revision known to be relayed; answered_at: when the write API was about to answer that this revision is accepted';
 
 CREATE TABLE "waybill".replays (
   event_id      uuid        NOT NULL,
@@ -280,7 +282,8 @@ CREATE FUNCTION "waybill".outbox_publish_intents(events jsonb) RETURNS jsonb
         INSERT INTO "waybill".publication_heads AS h (aggregate_type, aggregate_id, intent_scope, revision, event_id)
         VALUES (event.aggregate_type, event.aggregate_id, event.intent_scope, event.revision, event.id)
         ON CONFLICT (aggregate_type, aggregate_id, intent_scope) DO UPDATE
-          SET revision = excluded.revision, event_id = excluded.event_id, relayed_at = NULL
+          SET revision = excluded.revision, event_id = excluded.event_id, relayed_at = NULL, answered_at = NULL,
+              operation_id = NULL
           WHERE h.revision < excluded.revision;
         CONTINUE WHEN FOUND;
         own := "waybill".outbox_own_intent(event.aggregate_type, event.aggregate_id, event.revision,

@@ -1,0 +1,83 @@
+import type { Connection } from '../../database/connection.ts'
+import { inSchema, quoteIdentifier } from '../../database/identifiers.ts'
+import type { PublicationKey } from '../key.ts'
+import { type ProjectionPlace, quoteTable } from '../publication.ts'
+
+export type ConsumerResult = 'applied' | 'stale' | 'rejected' | 'parked'
+
+/** What a consumer recorded of one revision. */
+export interface ConsumerFact {
+  /** Null: nothing, it has not received it or not finished it. */
+  readonly result: ConsumerResult | null
+  readonly eventId: string | null
+  readonly attempts: number
+  readonly error: string | null
+  readonly processedAt: string | null
+  /** How many events of this revision it applied; more than one shows twice. */
+  readonly applied: number
+}
+
+export async function findConsumer(
+  db: Connection,
+  schema: string,
+  consumer: string,
+  key: PublicationKey,
+): Promise<ConsumerFact> {
+  const { rows } = await db.query<ConsumerFact & { result: ConsumerResult }>(
+    inSchema(
+      `SELECT p.result AS "result", p.event_id AS "eventId", p.attempts AS "attempts", p.error AS "error",
+              to_char(p.processed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "processedAt",
+              (count(*) FILTER (WHERE p.result = 'applied') OVER ())::int AS "applied"
+       FROM "waybill".processed_events AS p
+       WHERE p.consumer = $1::text AND p.aggregate_type = $2::text AND p.aggregate_id = $3::text
+         AND p.revision = $4::text::bigint
+       ORDER BY p.processed_at DESC LIMIT 1`,
+      schema,
+    ),
+    [consumer, key.type, key.id, String(key.revision)],
+  )
+  return rows[0] ?? { result: null, eventId: null, attempts: 0, error: null, processedAt: null, applied: 0 }
+}
+
+/** What a projection holds of an aggregate. */
+export interface ProjectionFact {
+  /** Decimal text; null: it does not know the aggregate. */
+  readonly revision: string | null
+  readonly appliedAt: string | null
+  /** Rows of the aggregate in the projection's own table; null where that is not configured. */
+  readonly rows: number | null
+}
+
+export async function findProjection(
+  db: Connection,
+  schema: string,
+  projection: ProjectionPlace,
+  key: PublicationKey,
+): Promise<ProjectionFact> {
+  const { rows } = await db.query<{ revision: string; appliedAt: string }>(
+    inSchema(
+      `SELECT p.revision::text AS "revision",
+              to_char(p.applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "appliedAt"
+       FROM "waybill".projection_revisions AS p
+       WHERE p.projection = $1::text AND p.aggregate_type = $2::text AND p.aggregate_id = $3::text`,
+      schema,
+    ),
+    [projection.name, key.type, key.id],
+  )
+  return {
+    revision: rows[0]?.revision ?? null,
+    appliedAt: rows[0]?.appliedAt ?? null,
+    rows:
+      projection.table === undefined ? null : await countRows(db, projection.table, projection.id, key.id),
+  }
+}
+
+async function countRows(db: Connection, table: string, column = 'id', id: string): Promise<number> {
+  const { rows } = await db.query<{ count: number }>(
+    `SELECT count(*)::int AS count FROM (
+       SELECT FROM ${quoteTable(table)} AS s WHERE s.${quoteIdentifier(column)}::text = $1::text LIMIT 1000
+     ) AS s`,
+    [id],
+  )
+  return rows[0]!.count
+}

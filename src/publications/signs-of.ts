@@ -1,0 +1,103 @@
+import type { Facts, Named } from './collect.ts'
+import type { ConsumerFact, ConsumerResult, ProjectionFact } from './facts/consumer.ts'
+import { type Fact, valueOf } from './facts/fact.ts'
+import type { ReadFact } from './facts/read.ts'
+import type { PublicationKey } from './key.ts'
+import type { ConsumerSign, IntentSign, ProjectionSign, ReadSign, Signs, SourceSign } from './signs.ts'
+
+/** What the facts of one publication say, word by word; of several consumers, projections and reads the worst one. */
+export function signsOf(facts: Facts, key: PublicationKey, pendingLimitMs: number): Signs {
+  const intent = intentSign(facts, key)
+  const row = valueOf(facts.intent)?.row ?? null
+  const newest = valueOf(facts.source)?.newestRevision
+  const projections = facts.projections.map(({ fact }) => projectionSign(fact, key.revision, newest))
+  return {
+    source: sourceSign(facts, key.revision),
+    intent,
+    consumer: worst(consumerWorst, facts.consumers.map(consumerSign)),
+    projection: worst(projectionWorst, projections),
+    read: worst(
+      readWorst,
+      facts.reads.map(({ fact }) => readSign(fact, key.revision)),
+    ),
+    late: row === null || row.ageMs > pendingLimitMs,
+    twice: twiceSign(facts),
+  }
+}
+
+function worst<Sign>(order: readonly Sign[], signs: readonly Sign[]): Sign {
+  return order.find((sign) => signs.includes(sign)) ?? order.at(-1)!
+}
+
+function sourceSign({ source }: Facts, revision: bigint): SourceSign {
+  if (source.status !== 'known') return source.status === 'unknown' ? 'unknown' : 'unconfigured'
+  const { holdsRevision, newestRevision } = source.value
+  if (holdsRevision) return 'here'
+  if (newestRevision === null) return 'missing'
+  return BigInt(newestRevision) > revision ? 'newer' : 'behind'
+}
+
+function intentSign({ intent }: Facts, { revision }: PublicationKey): IntentSign {
+  if (intent.status !== 'known') return 'unknown'
+  const { row, relayedRevision } = intent.value
+  // Retention removes a row only after the head knows that it, or a later one, was handed over.
+  if (row === null)
+    return relayedRevision !== null && BigInt(relayedRevision) >= revision ? 'aged-out' : 'none'
+  if (row.state === 'published') return 'relayed'
+  return row.state === 'retrying' ? 'pending' : row.state
+}
+
+const consumerWorst: readonly ConsumerSign[] = [
+  ...(['rejected', 'parked', 'silent', 'unknown', 'stale', 'applied', 'unconfigured'] as const),
+]
+
+function consumerSign({ fact }: Named<ConsumerFact>): ConsumerSign {
+  if (fact.status !== 'known') return fact.status === 'unknown' ? 'unknown' : 'unconfigured'
+  const signs: Record<ConsumerResult, ConsumerSign> = {
+    ...{ applied: 'applied', stale: 'stale', rejected: 'rejected', parked: 'parked' },
+  }
+  return fact.value.result === null ? 'silent' : signs[fact.value.result]
+}
+
+const projectionWorst: readonly ProjectionSign[] = [
+  ...(['beyond', 'missing', 'behind', 'unknown', 'current', 'newer', 'unconfigured'] as const),
+]
+
+function projectionSign(
+  fact: Fact<ProjectionFact>,
+  revision: bigint,
+  newest: string | null | undefined,
+): ProjectionSign {
+  if (fact.status !== 'known') return fact.status === 'unknown' ? 'unknown' : 'unconfigured'
+  const { revision: shown, rows } = fact.value
+  if (shown === null || rows === 0) return 'missing'
+  if (BigInt(shown) < revision) return 'behind'
+  if (newest !== undefined && newest !== null && BigInt(shown) > BigInt(newest)) return 'beyond'
+  return BigInt(shown) === revision ? 'current' : 'newer'
+}
+
+const readWorst: readonly ReadSign[] = [
+  ...(['missing', 'behind', 'cached', 'unknown', 'current', 'unconfigured'] as const),
+]
+
+function readSign(fact: Fact<ReadFact>, revision: bigint): ReadSign {
+  if (fact.status !== 'known') return fact.status === 'unknown' ? 'unknown' : 'unconfigured'
+  const { httpStatus, revision: shown, headers } = fact.value
+  if (shown !== null)
+    return BigInt(shown) >= revision ? 'current' : isFromCache(headers) ? 'cached' : 'behind'
+  if (httpStatus === 404 || httpStatus === 410) return 'missing'
+  return 'unknown'
+}
+
+/** `Age` is set by caches only; RFC 9111, section 5.1. */
+function isFromCache(headers: Readonly<Record<string, string>>): boolean {
+  const age = Number(headers['age'])
+  const told = `${headers['x-cache'] ?? ''} ${headers['cf-cache-status'] ?? ''}`
+  return (Number.isFinite(age) && age > 0) || /\bhit\b/i.test(told)
+}
+
+function twiceSign({ consumers, projections }: Facts): Signs['twice'] {
+  if (consumers.some(({ fact }) => (valueOf(fact)?.applied ?? 0) > 1)) return 'yes'
+  if (projections.some(({ fact }) => (valueOf(fact)?.rows ?? 0) > 1)) return 'yes'
+  return consumers.some(({ fact }) => fact.status === 'unknown') ? 'unknown' : 'no'
+}
