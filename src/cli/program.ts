@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander'
 import type { Action, GlobalOptions } from './context.ts'
+import type { DecisionFlags } from './commands/intent-create.ts'
 import type { ActionFlags, FilterFlags, ListFlags } from './flags.ts'
 
 /** Runs an action with the options that every command takes. */
@@ -144,6 +145,49 @@ export function createProgram(version: string, act: Act): Command {
     return traceCommand(words, options)
   })
 
+  const audit = program
+    .command('audit')
+    .option('--publication <name>', 'only this publication')
+    .option('--reads', 'asks the public reads too, one request for each revision')
+    .description('looks for every symptom in whole publications; exit code 1 when there is one')
+  does<{ publication?: string; reads?: boolean }>(audit, async (options) => {
+    const { auditCommand } = await import('./commands/audit.ts')
+    return auditCommand(options)
+  })
+
+  const intent = program.command('intent').description('decides about intents')
+  const intentCreate = decided(
+    intent
+      .command('create')
+      .description('creates an intent that is missing, for a revision that the source holds; recorded'),
+  )
+    .option('--type <type>', 'the event type, instead of intent.eventType of the publication')
+    .option('--payload <json>', 'the payload, instead of intent.payload of the publication')
+  does<DecisionFlags & { type?: string; payload?: string }>(intentCreate, async (options, words) => {
+    const { intentCreateCommand } = await import('./commands/intent-create.ts')
+    return intentCreateCommand(words, options)
+  })
+
+  const replay = decided(
+    program
+      .command('replay')
+      .description('repeats exactly one key: the same event, the same bytes; recorded'),
+  ).option('--allow-older', 'also when readers see a newer revision already')
+  does<DecisionFlags & { allowOlder?: boolean }>(replay, async (options, words) => {
+    const { replayCommand } = await import('./commands/replay.ts')
+    return replayCommand(words, options)
+  })
+
+  const decisions = program
+    .command('decisions')
+    .option('--aggregate <type> <id>', 'only decisions about this aggregate')
+    .option('--limit <n>', 'most decisions, 1 to 1000', '50')
+    .description('shows who decided what, when and why; the newest first')
+  does<{ aggregate?: string; limit: string }>(decisions, async (options) => {
+    const { decisionsCommand } = await import('./commands/decisions.ts')
+    return decisionsCommand(options)
+  })
+
   const prune = program
     .command('prune')
     .description('removes published events that are older than retention.processedDays')
@@ -160,6 +204,15 @@ function paged(command: Command): Command {
   return command
     .option('--limit <n>', 'most events of one page, 1 to 1000', '50')
     .option('--after <cursor>', 'where the page starts: the "next" of the page before')
+}
+
+function decided(command: Command): Command {
+  return command
+    .argument('<aggregate-type>', 'the aggregate type, which is the name of the publication')
+    .argument('<id>', 'the id of the aggregate')
+    .argument('<revision>', 'the revision')
+    .option('--scope <scope>', 'of several independent publications of one revision, this one')
+    .requiredOption('--reason <text>', 'why; kept with the decision')
 }
 
 function filtered(command: Command): Command {

@@ -2,6 +2,7 @@ import type { Facts, Named } from './collect.ts'
 import type { ConsumerFact, ConsumerResult, ProjectionFact } from './facts/consumer.ts'
 import { type Fact, valueOf } from './facts/fact.ts'
 import type { ReadFact } from './facts/read.ts'
+import type { EventState } from '../types.ts'
 import type { PublicationKey } from './key.ts'
 import type { ConsumerSign, IntentSign, ProjectionSign, ReadSign, Signs, SourceSign } from './signs.ts'
 
@@ -25,7 +26,7 @@ export function signsOf(facts: Facts, key: PublicationKey, pendingLimitMs: numbe
   }
 }
 
-function worst<Sign>(order: readonly Sign[], signs: readonly Sign[]): Sign {
+export function worst<Sign>(order: readonly Sign[], signs: readonly Sign[]): Sign {
   return order.find((sign) => signs.includes(sign)) ?? order.at(-1)!
 }
 
@@ -39,27 +40,35 @@ function sourceSign({ source }: Facts, revision: bigint): SourceSign {
 
 function intentSign({ intent }: Facts, { revision }: PublicationKey): IntentSign {
   if (intent.status !== 'known') return 'unknown'
-  const { row, relayedRevision } = intent.value
-  // Retention removes a row only after the head knows that it, or a later one, was handed over.
-  if (row === null)
-    return relayedRevision !== null && BigInt(relayedRevision) >= revision ? 'aged-out' : 'none'
-  if (row.state === 'published') return 'relayed'
-  return row.state === 'retrying' ? 'pending' : row.state
+  return intentSignOf(intent.value.row?.state ?? null, intent.value.relayedRevision, revision)
 }
 
-const consumerWorst: readonly ConsumerSign[] = [
+/** Without a row: retention removes one only after the head knows that it, or a later one, was handed over. */
+export function intentSignOf(
+  state: EventState | null,
+  relayedRevision: string | null,
+  revision: bigint,
+): IntentSign {
+  if (state === null)
+    return relayedRevision !== null && BigInt(relayedRevision) >= revision ? 'aged-out' : 'none'
+  if (state === 'published') return 'relayed'
+  return state === 'retrying' ? 'pending' : state
+}
+
+export const consumerWorst: readonly ConsumerSign[] = [
   ...(['rejected', 'parked', 'silent', 'unknown', 'stale', 'applied', 'unconfigured'] as const),
 ]
 
 function consumerSign({ fact }: Named<ConsumerFact>): ConsumerSign {
   if (fact.status !== 'known') return fact.status === 'unknown' ? 'unknown' : 'unconfigured'
-  const signs: Record<ConsumerResult, ConsumerSign> = {
-    ...{ applied: 'applied', stale: 'stale', rejected: 'rejected', parked: 'parked' },
-  }
-  return fact.value.result === null ? 'silent' : signs[fact.value.result]
+  return consumerSignOf(fact.value.result)
 }
 
-const projectionWorst: readonly ProjectionSign[] = [
+export function consumerSignOf(result: ConsumerResult | null): ConsumerSign {
+  return result ?? 'silent'
+}
+
+export const projectionWorst: readonly ProjectionSign[] = [
   ...(['beyond', 'missing', 'behind', 'unknown', 'current', 'newer', 'unconfigured'] as const),
 ]
 
@@ -69,18 +78,26 @@ function projectionSign(
   newest: string | null | undefined,
 ): ProjectionSign {
   if (fact.status !== 'known') return fact.status === 'unknown' ? 'unknown' : 'unconfigured'
-  const { revision: shown, rows } = fact.value
+  return projectionSignOf(fact.value, revision, newest ?? null)
+}
+
+/** `newest` is the source's newest revision, null where it is not known. */
+export function projectionSignOf(
+  { revision: shown, rows }: Pick<ProjectionFact, 'revision' | 'rows'>,
+  revision: bigint,
+  newest: string | null,
+): ProjectionSign {
   if (shown === null || rows === 0) return 'missing'
   if (BigInt(shown) < revision) return 'behind'
-  if (newest !== undefined && newest !== null && BigInt(shown) > BigInt(newest)) return 'beyond'
+  if (newest !== null && BigInt(shown) > BigInt(newest)) return 'beyond'
   return BigInt(shown) === revision ? 'current' : 'newer'
 }
 
-const readWorst: readonly ReadSign[] = [
+export const readWorst: readonly ReadSign[] = [
   ...(['missing', 'behind', 'cached', 'unknown', 'current', 'unconfigured'] as const),
 ]
 
-function readSign(fact: Fact<ReadFact>, revision: bigint): ReadSign {
+export function readSign(fact: Fact<ReadFact>, revision: bigint): ReadSign {
   if (fact.status !== 'known') return fact.status === 'unknown' ? 'unknown' : 'unconfigured'
   const { httpStatus, revision: shown, headers } = fact.value
   if (shown !== null)

@@ -42,18 +42,25 @@ export function revisionOf({ source }: Publication): string {
 }
 
 /** The type of the column with the id, so that its index serves; works for views too. */
-export async function typeOfId(db: Connection, { source }: Publication): Promise<string> {
+export function typeOfId(db: Connection, { source }: Publication): Promise<string> {
+  return typeOfColumn(db, { from: source.from, column: source.id, table: source.table, option: 'source.id' })
+}
+
+/** @throws CONFIGURATION_INVALID when there is no such column */
+export async function typeOfColumn(
+  db: Connection,
+  { from, column, table, option }: { from: string; column: string; table: string; option: string },
+): Promise<string> {
   const { rows } = await db.query<{ type: string }>(
     `SELECT pg_catalog.format_type(a.atttypid, NULL) AS type FROM pg_catalog.pg_attribute AS a
-     WHERE a.attrelid = $1::text::regclass AND pg_catalog.quote_ident(a.attname) = pg_catalog.quote_ident($2::text)
-       AND a.attnum > 0 AND NOT a.attisdropped`,
-    [source.from, unquoted(source.id)],
+     WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text AND a.attnum > 0 AND NOT a.attisdropped`,
+    [from, unquoted(column)],
   )
   const type = rows[0]?.type
   if (type !== undefined) return type
   throw new WaybillError(
     'CONFIGURATION_INVALID',
-    `the table ${source.table} has no column ${source.id}: correct publications.source.id`,
+    `the table ${table} has no column ${column}: correct ${option} of the publication`,
   )
 }
 

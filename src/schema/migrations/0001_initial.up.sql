@@ -171,6 +171,9 @@ CREATE TABLE "waybill".processed_events (
   processed_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (consumer, event_id)
 );
+-- What a trace and an audit ask: which consumer made what of a revision.
+CREATE INDEX processed_events_aggregate
+  ON "waybill".processed_events (aggregate_type, aggregate_id, revision, consumer);
 CREATE INDEX processed_events_processed_at ON "waybill".processed_events (processed_at);
 
 CREATE TABLE "waybill".projection_revisions (
