@@ -20,10 +20,7 @@ export function decisionsCommand(flags: { aggregate?: string; limit: string }): 
   return ({ output, withDatabase }) =>
     withDatabase(async (db, { schema }) => {
       const { listDecisions } = await import('../../publications/decisions.ts')
-      const items = await listDecisions(
-        { db, schema },
-        given({ limit, aggregate }),
-      )
+      const items = await listDecisions({ db, schema }, given({ limit, aggregate }))
       output.data({ items })
       if (items.length > 0) output.table(items, columns)
       else output.note('nothing was decided')
