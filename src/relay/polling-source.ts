@@ -2,7 +2,8 @@ import type { Connection } from '../database/connection.ts'
 import type { AggregateRequest, BucketRequest, ReadEvent, Source } from './source.ts'
 import { type Statements, rowReset } from './statements.ts'
 
-type Row = [
+/** An event as the statements give it; see `columns` there. */
+export type Row = [
   bucket: number,
   position: string,
   id: string,
@@ -146,7 +147,7 @@ export function createDecided() {
   }
 }
 
-function toEvent(row: Row): ReadEvent {
+export function toEvent(row: Row): ReadEvent {
   const [
     bucket,
     position,

@@ -27,6 +27,7 @@ import { createReader } from './reader.ts'
 import type { DrainReport, Relay, RelayOptions } from './relay-api.ts'
 import { createSettler } from './settler.ts'
 import { createStatements } from './statements.ts'
+import { createReplayer } from './replays.ts'
 import { createWakeup } from './wakeup.ts'
 
 const leaseErrorPauseMaxMs = 2_000
@@ -187,6 +188,21 @@ export function createRelay(options: RelayOptions): Relay {
     onError: (error) => health.failed('read', error),
   })
   source.onReset(() => reader.rewindAll())
+  const replayer = createReplayer({
+    ...{
+      read: connections.read,
+      mark: connections.mark,
+      statements,
+      relayId: id,
+      prepare,
+      destinations,
+      tuning,
+    },
+    buckets: () => backlog.buckets.values(),
+    isOurs: (bucket) => leases.isOurs(bucket),
+    telemetry,
+    onError: (error) => health.failed('read', error),
+  })
 
   /** Coalesced: called for every settlement and every call. */
   let progressing = false
@@ -263,7 +279,7 @@ export function createRelay(options: RelayOptions): Relay {
     health.started()
     listener?.start()
     reader.start()
-    loops = [leaseLoop()]
+    loops = [leaseLoop(), replayer.run(stopping.signal)]
     telemetry.emit('relay.started', { relayId: id, wakeup: tuning.wakeup })
   }
 
@@ -325,6 +341,7 @@ export function createRelay(options: RelayOptions): Relay {
         signal: stopping.signal,
       })
       const { fatal } = health
+      await replayer.round(stopping.signal).catch((error: unknown) => health.failed('read', error))
       await relay.stop()
       for (const stop of off) stop()
       if (fatal !== undefined) throw fatal

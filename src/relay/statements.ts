@@ -213,6 +213,29 @@ export function createStatements(schema: string) {
     // number itself, so that a statement whose answer was lost counts no second death when it is sent again.
     markSuspect: settlement(sql, marks({ id: 'uuid', crashes: 'int' }), 'crashes = m.crashes'),
 
+    // Replays that are due in these buckets. Index replays_open; few are ever open.
+    readReplays: sql(`
+      SELECT ${columns(bucketOf, '1')}, e.number, e.tries
+      FROM (
+        SELECT e.*, 0::bigint AS before, r.number, r.attempts AS tries, r.requested_at
+        FROM "waybill".replays AS r
+        JOIN "waybill".outbox_events AS e ON e.id = r.event_id
+        WHERE r.state = 'pending' AND (r.retry_after IS NULL OR r.retry_after <= clock_timestamp())
+      ) AS e
+      WHERE ${bucketOf} = ANY ($1::int[])
+      ORDER BY e.requested_at LIMIT 100`),
+
+    // Under the current token of the event's bucket, like every settlement.
+    markReplay: sql(`
+      WITH fence AS MATERIALIZED (${fence})
+      UPDATE "waybill".replays AS r
+      SET state = $6::text, attempts = $7::text::int,
+          retry_after = clock_timestamp() + $8::text::float8 * interval '1 millisecond',
+          relayed_at = CASE WHEN $6::text = 'relayed' THEN now() END,
+          receipt = $9::text, last_error = $10::text
+      WHERE r.event_id = $4::text::uuid AND r.number = $5::text::int AND r.state = 'pending'
+        AND (SELECT count(*) FROM fence) = cardinality($2::int[])`),
+
     // Five equal refusals in a row: the destination is wrong, not the events.
     restoreDead: sql(`
       WITH fence AS MATERIALIZED (${fence})

@@ -46,6 +46,13 @@ export interface TelemetryEvents {
   'event.dead': EventReference & { destination: string | null; error: string; holds: boolean }
   /** Events that five equal refusals had made dead letters went back: the destination is wrong, not they. */
   'event.restored': { destination: string; count: number; error: string }
+  /** A deliberate replay was tried; `pending`: it will be tried again. */
+  'replay.sent': {
+    eventId: string
+    number: number
+    state: 'relayed' | 'pending' | 'dead'
+    error: string | null
+  }
   /** A header of the event was left out because the destination reserves its name; told once for each name. */
   'header.dropped': { eventId: string; header: string; destination: string }
   /** Counts of the whole outbox, taken by one relay every few seconds. */

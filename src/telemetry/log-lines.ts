@@ -53,6 +53,10 @@ export const logLines: { readonly [Name in TelemetryEventName]: LogLine<Name> } 
     level: 'warn',
     message: 'equal refusals in a row: the destination is taken for wrong, its events went back',
   },
+  'replay.sent': {
+    level: ({ state }) => (state === 'dead' ? 'error' : 'info'),
+    message: 'a replay was tried',
+  },
   'header.dropped': { level: 'warn', message: 'a header was left out, the destination reserves its name' },
   'sample.taken': { level: 'trace', message: 'counted the outbox' },
   'sample.failed': { level: 'warn', message: 'the outbox could not be counted' },
