@@ -6,6 +6,7 @@ import { WaybillError, describeError } from '../errors.ts'
 import { discardDeadLetters, listDeadLetters, retryDeadLetters } from '../operations/dead-letters.ts'
 import { usageInvalid } from '../input.ts'
 import { getEvent, listEvents } from '../operations/list-events.ts'
+import type { OpenFactSources } from '../publications/fact-sources.ts'
 import { listRelays } from '../operations/relays.ts'
 import { readStatus } from '../operations/status.ts'
 import type { Telemetry } from '../telemetry/events.ts'
@@ -13,6 +14,7 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { type ErrorBody, type HttpOnlyCode, httpOnlyCodes, statusOf } from './errors.ts'
 import { requireIntent, requireLoopbackName, requireToken } from './guard.ts'
 import { page } from './page.ts'
+import { addPublicationRoutes } from './publications.ts'
 import { readActionBody, readDeadLettersQuery, readEventQuery, readEventsQuery } from './request.ts'
 
 /** How the process is, in its own words. */
@@ -37,6 +39,8 @@ export interface AdminAppOptions {
   actor: Connection
   /** Ends actions under way between two chunks. */
   signal: AbortSignal
+  /** Where the facts of publications are looked up. */
+  facts: OpenFactSources
 }
 
 const maxBodyBytes = 1024 * 1024
@@ -117,7 +121,7 @@ function addReads(app: Hono, { reader, schema }: AdminAppOptions): void {
   )
 }
 
-function addActions(app: Hono, { actor, schema, token, telemetry, signal }: AdminAppOptions): void {
+function addActions(app: Hono, { actor, schema, token, telemetry, signal, facts }: AdminAppOptions): void {
   const guards = [
     requireIntent(token),
     bodyLimit({ maxSize: maxBodyBytes, onError: (c) => c.json(httpError('BODY_TOO_LARGE'), 413) }),
@@ -149,6 +153,7 @@ function addActions(app: Hono, { actor, schema, token, telemetry, signal }: Admi
     telemetry.emit('dead_letters.discarded', { matched, changed, decidedBy: how.decidedBy })
     return c.json(report)
   })
+  addPublicationRoutes(app, { facts, guards, readJson, signal, decider: (name) => decider(name, token) })
 }
 
 /** The name a caller gives is kept, but marked as what came over HTTP: nobody has checked it. */

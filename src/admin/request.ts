@@ -1,6 +1,8 @@
 import { checkOrder } from '../operations/cursor.ts'
 import type { DeadLetterFilter } from '../operations/event-filter.ts'
-import { usageInvalid } from '../input.ts'
+import { checkLimit, checkText, usageInvalid } from '../input.ts'
+import { type PublicationKey, checkRevision, checkScope } from '../publications/key.ts'
+import type { TraceRequest } from '../publications/trace.ts'
 import type { ListEventsOptions, PageOptions } from '../operations/list-events.ts'
 import { closest, show } from '../wording.ts'
 
@@ -58,6 +60,60 @@ export function readActionBody(body: unknown, keys: readonly (keyof ActionBody)[
   }
 }
 
+/** The query of `GET /api/v1/trace`. */
+export function readTraceQuery(queries: Queries): TraceRequest {
+  const { type, id, revision, scope } = single(queries, ['type', 'id', 'revision', 'scope'])
+  if (type === undefined || id === undefined)
+    throw usageInvalid('a trace needs type and id: /api/v1/trace?type=note&id=n-42&revision=7')
+  return {
+    type,
+    id,
+    ...(revision === undefined ? {} : { revision }),
+    ...(scope === undefined ? {} : { scope }),
+  }
+}
+
+/** The query of `GET /api/v1/audit`. */
+export function readAuditQuery(queries: Queries): { publication?: string; reads: boolean } {
+  const { publication, reads } = single(queries, ['publication', 'reads'])
+  return { ...(publication === undefined ? {} : { publication }), reads: readFlag(reads, 'reads') }
+}
+
+/** The query of `GET /api/v1/decisions`. */
+export function readDecisionsQuery(queries: Queries): {
+  limit?: number
+  aggregate?: readonly [type: string, id: string]
+} {
+  const query = single(queries, ['aggregateType', 'aggregateId', 'limit'])
+  const { aggregate } = readFilter(query)
+  return {
+    ...(query['limit'] === undefined ? {} : { limit: checkLimit(Number(query['limit'])) }),
+    ...(aggregate === undefined ? {} : { aggregate }),
+  }
+}
+
+const keyKeys = ['type', 'id', 'revision', 'scope', 'reason', 'decidedBy'] as const
+
+/** The body of a decision about one key. */
+export function readDecisionBody(
+  body: unknown,
+  more: readonly string[],
+): { key: PublicationKey; reason: string; decidedBy?: string; given: Readonly<Record<string, unknown>> } {
+  const given = record(body, 'the body', [...keyKeys, ...more])
+  const { revision } = given
+  return {
+    key: {
+      type: checkText('type', given['type']),
+      id: checkText('id', given['id']),
+      revision: checkRevision(Number.isSafeInteger(revision) ? String(revision) : revision),
+      scope: checkScope(given['scope']),
+    },
+    reason: (given['reason'] ?? '') as string,
+    ...optional(given, 'decidedBy', isText, 'text'),
+    given,
+  }
+}
+
 function readFilter(given: Readonly<Record<string, unknown>>): DeadLetterFilter {
   const { aggregateType, aggregateId } = given
   if ((aggregateType === undefined) !== (aggregateId === undefined)) {
@@ -82,10 +138,10 @@ function readPage(query: Readonly<Record<string, string>>): PageOptions {
   }
 }
 
-function readFlag(value: string | undefined): boolean {
+function readFlag(value: string | undefined, name = 'payload'): boolean {
   if (value === undefined || value === 'false') return false
   if (value === 'true') return true
-  throw usageInvalid(`expected payload to be true or false, got ${show(value)}`)
+  throw usageInvalid(`expected ${name} to be true or false, got ${show(value)}`)
 }
 
 function single(

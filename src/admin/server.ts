@@ -3,6 +3,8 @@ import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import { type ConnectionOptions, createConnection } from '../database/connection.ts'
 import { WaybillError, describeError } from '../errors.ts'
+import { openFactSources } from '../publications/fact-sources.ts'
+import type { PublicationOptions } from '../publications/publication.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { type Health, createAdminApp } from './app.ts'
@@ -28,6 +30,8 @@ export interface AdminServerOptions {
   database: ConnectionOptions
   /** Asked by `/livez` and `/readyz`. */
   health: () => Health
+  /** Publications by name, which trace and audit know; as in the configuration. Default: none. */
+  publications?: Readonly<Record<string, PublicationOptions>>
   metrics: Pick<Metrics, 'render'>
   telemetry: Telemetry
 }
@@ -58,13 +62,14 @@ export function createAdminServer(options: AdminServerOptions): AdminServer {
   const actor = connect()
   // Idle as they mostly are, they would not find out, and stay with a primary that was replaced.
   const off = telemetry.on('database.down', () => [reader, actor].forEach((connection) => connection.reset()))
+  const facts = openFactSources(actor, { schema: database.schema, publications: options.publications ?? {} })
   const app = createAdminApp({
     schema: database.schema,
     ...(token === undefined ? {} : { token }),
     health: options.health,
     metrics: options.metrics,
     telemetry,
-    ...{ reader, actor, signal: stopping.signal },
+    ...{ reader, actor, facts, signal: stopping.signal },
   })
   const server = createAdaptorServer({ fetch: app.fetch }) as Server
   let stopped: Promise<void> | undefined
@@ -77,7 +82,7 @@ export function createAdminServer(options: AdminServerOptions): AdminServer {
     const timer = setTimeout(() => server.closeAllConnections(), stopGraceMs)
     await closed
     clearTimeout(timer)
-    await Promise.all([reader.close(), actor.close()])
+    await Promise.all([reader.close(), actor.close(), facts.close()])
   }
 
   return {

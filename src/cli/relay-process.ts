@@ -58,6 +58,7 @@ export async function createRelayProcess(
     ? createAdminServer({
         ...given(admin),
         database: { databaseUrl, schema, writable: true },
+        publications: configuration.publications,
         health: () => (stopping ? { live: true, ready: false, reason: 'the relay stops' } : relay.health()),
         metrics: createMetrics({ telemetry, sample: () => sampler.latest() }),
         telemetry,

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { createAdminApp, routesOf } from '../../src/admin/app.ts'
+import { openFactSources } from '../../src/publications/fact-sources.ts'
 import { httpOnlyCodes } from '../../src/admin/errors.ts'
 import type { TelemetryEvents } from '../../src/telemetry/events.ts'
 import {
@@ -130,6 +131,7 @@ describe('docs/reference/http.md', () => {
       ...{ schema: 'waybill', health, metrics, telemetry },
       ...({ reader: null, actor: null } as never as { reader: never; actor: never }),
       signal: AbortSignal.abort(),
+      facts: openFactSources(null as never, { schema: 'waybill', publications: {} }),
     })
     expect(documented.toSorted()).toEqual(routesOf(app).toSorted())
   })

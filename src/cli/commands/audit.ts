@@ -12,9 +12,9 @@ import { plural, printable } from '../text.ts'
 export function auditCommand(flags: { publication?: string; reads?: boolean }): Action {
   return ({ output, withDatabase }) =>
     withDatabase(async (db, configuration) => {
-      const { openFactSources } = await import('../fact-sources.ts')
+      const { openFactSources } = await import('../../publications/fact-sources.ts')
       const { auditPublication } = await import('../../publications/audit.ts')
-      const opened = await openFactSources(db, configuration)
+      const opened = openFactSources(db, configuration)
       const reports: AuditReport[] = []
       try {
         for (const publication of chosen(opened.publications, flags.publication)) {

@@ -26,9 +26,9 @@ export function intentCreateCommand(
   const key = keyOf(words, flags)
   return ({ output, withDatabase }) =>
     withDatabase(async (db, configuration) => {
-      const { openFactSources } = await import('../fact-sources.ts')
+      const { openFactSources } = await import('../../publications/fact-sources.ts')
       const { createIntent } = await import('../../publications/decisions.ts')
-      const opened = await openFactSources(db, configuration)
+      const opened = openFactSources(db, configuration)
       try {
         const made = await createIntent(
           opened.sources.outbox,

@@ -9,10 +9,10 @@ export function replayCommand(
   const key = keyOf(words, flags)
   return ({ output, withDatabase }) =>
     withDatabase(async (db, configuration) => {
-      const { openFactSources } = await import('../fact-sources.ts')
+      const { openFactSources } = await import('../../publications/fact-sources.ts')
       const { collectFacts } = await import('../../publications/collect.ts')
       const { replay, visibleRevision } = await import('../../publications/decisions.ts')
-      const opened = await openFactSources(db, configuration)
+      const opened = openFactSources(db, configuration)
       try {
         const publication = opened.publications.get(key.type) ?? null
         const facts = await collectFacts(opened.sources, key, publication)

@@ -16,10 +16,10 @@ export function traceCommand(words: readonly string[], flags: { scope?: string }
         }
   return ({ output, withDatabase }) =>
     withDatabase(async (db, configuration) => {
-      const { openFactSources } = await import('../fact-sources.ts')
+      const { openFactSources } = await import('../../publications/fact-sources.ts')
       const { keyOfEvent, tracePublication } = await import('../../publications/trace.ts')
       const { printTrace } = await import('../trace-text.ts')
-      const opened = await openFactSources(db, configuration)
+      const opened = openFactSources(db, configuration)
       try {
         const request = typeof asked === 'string' ? await keyOfEvent(opened.sources, asked) : asked
         const trace = await tracePublication(opened.sources, opened.publications, request)

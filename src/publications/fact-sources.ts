@@ -1,7 +1,6 @@
-import type { Configuration } from '../configuration/spec.ts'
-import type { Connection } from '../database/connection.ts'
-import type { FactSources } from '../publications/collect.ts'
-import type { Publication } from '../publications/publication.ts'
+import { type Connection, createConnection } from '../database/connection.ts'
+import type { FactSources } from './collect.ts'
+import { type Publication, type PublicationOptions, createPublication } from './publication.ts'
 
 export interface OpenFactSources {
   readonly sources: FactSources
@@ -9,13 +8,15 @@ export interface OpenFactSources {
   close(): Promise<void>
 }
 
-/** The configured publications, and connections to the databases in which their facts stand, made when needed. */
-export async function openFactSources(
+/**
+ * The configured publications, and connections to the databases in which their facts stand, made when needed.
+ *
+ * @throws CONFIGURATION_INVALID
+ */
+export function openFactSources(
   outbox: Connection,
-  { schema, publications }: Pick<Configuration, 'schema' | 'publications'>,
-): Promise<OpenFactSources> {
-  const { createConnection } = await import('../database/connection.ts')
-  const { createPublication } = await import('../publications/publication.ts')
+  { schema, publications }: { schema: string; publications: Readonly<Record<string, PublicationOptions>> },
+): OpenFactSources {
   const others = new Map<string, Connection>()
   const connectionTo = (databaseUrl: string) => {
     const known = others.get(databaseUrl)
