@@ -16,7 +16,7 @@ for major in "$@"; do
     14) WAYBILL_TEST_SCHEMA='My"Schema' run 14 --project int --project e2e --exclude 'test/{brokers,demo}/**' ;;
     # Between the oldest and the newest: what lives by SQL, and what happens to a server and its tables.
     15 | 16 | 17)
-      run "$major" --project int test/{database,outbox,operations,relay,schema}/ test/tooling/postgres \
+      run "$major" --project int test/{database,outbox,operations,publications,relay,schema}/ test/tooling/postgres \
         test/faults/{failover,restart,tables,terminated}
       ;;
     *)

@@ -10,13 +10,14 @@ import { type Trace, tracePublication } from '../../src/publications/trace.ts'
 import { testRelay } from '../relay/harness.ts'
 import { recordingPublisher } from '../relay/recording-publisher.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 
 let database: TestDatabase
 let sources: FactSources
 let close: () => Promise<void>
 /** What the public list answers, by id. */
 const answers = new Map<string, { status?: number; headers?: Record<string, string>; body: string }>()
-const outbox = createOutbox({ client: pgClient() })
+const outbox = createOutbox({ client: pgClient(), schema: testSchema })
 
 beforeAll(async () => {
   database = await createTestDatabase()
