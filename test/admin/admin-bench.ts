@@ -10,6 +10,7 @@ import {
 import { createMetrics } from '../../src/telemetry/metrics.ts'
 import { createTelemetry } from '../../src/telemetry/events.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 
 // A file that imports this has a database of its own, empty before each test, and two servers on it.
 
@@ -37,7 +38,7 @@ export function setHealth(health: Health): void {
 export async function start(options: Partial<AdminServerOptions> = {}): Promise<AdminAddress> {
   const server = createAdminServer({
     port: 0,
-    database: { databaseUrl: database.url, schema: 'waybill' },
+    database: { databaseUrl: database.url, schema: testSchema },
     health,
     ...{ metrics, telemetry },
     ...options,

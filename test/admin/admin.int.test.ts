@@ -17,6 +17,7 @@ import {
   start,
   telemetry,
 } from './admin-bench.ts'
+import { testSchema } from '../support/target.ts'
 
 describe('starting', () => {
   it('takes a free port for 0 and says where it listens', async () => {
@@ -96,7 +97,7 @@ describe('health', () => {
 
   it('works without the database', async () => {
     const address = await start({
-      database: { databaseUrl: 'postgres://127.0.0.1:1/none', schema: 'waybill' },
+      database: { databaseUrl: 'postgres://127.0.0.1:1/none', schema: testSchema },
     })
     expect((await send(address, '/livez')).status).toBe(200)
     expect((await send(address, '/metrics')).status).toBe(200)
@@ -128,7 +129,7 @@ describe('docs/reference/http.md', () => {
   it('has every route and no other', () => {
     const documented = [...text.matchAll(/^\| `((?:GET|POST) \/\S*)` +\|/gm)].map(([, route]) => route)
     const app = createAdminApp({
-      ...{ schema: 'waybill', health, metrics, telemetry },
+      ...{ schema: testSchema, health, metrics, telemetry },
       ...({ reader: null, actor: null } as never as { reader: never; actor: never }),
       signal: AbortSignal.abort(),
       facts: openFactSources(null as never, { schema: 'waybill', publications: {} }),

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { atEndOfFile } from '../support/cleanups.ts'
 import type { TestDatabase } from '../support/postgres.ts'
 import { runCli } from '../support/processes.ts'
+import { testSchema } from '../support/target.ts'
 
 export interface Result {
   code: number | null
@@ -20,12 +21,11 @@ export async function temporaryFolder(): Promise<string> {
   return folder
 }
 
-/** `waybill` in a folder, with a database by its variable. */
-export function createCli(cwd: string, database?: TestDatabase | string) {
-  const url = typeof database === 'string' ? database : database?.url
+/** `waybill` in a folder, with a database, or only its address, by its variables. */
+export function createCli(cwd: string, database?: Pick<TestDatabase, 'url' | 'schema'> | string) {
+  const where = typeof database === 'string' ? { url: database, schema: testSchema } : database
   return async (args: readonly string[], env: Record<string, string> = {}): Promise<Result> => {
-    const databaseUrl: Record<string, string> = url === undefined ? {} : { WAYBILL_DATABASE_URL: url }
-    const { code, stdout, stderr } = await runCli(args, { cwd, env: { ...databaseUrl, ...env } })
+    const { code, stdout, stderr } = await runCli(args, { cwd, env, ...(where && { database: where }) })
     return { code, stdout, stderr, json: () => JSON.parse(stdout) as unknown }
   }
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-import { projectFolder, startCli, startProcess } from '../support/processes.ts'
+import { projectFolder, startCli, startProcess, variablesOf } from '../support/processes.ts'
+import { asDefault, testSchema } from '../support/target.ts'
 import { createCli, temporaryFolder } from './cli.ts'
 
 const cwd = await temporaryFolder()
@@ -49,20 +50,21 @@ describe('migrate', () => {
   test('brings an empty database to the newest version, and finds nothing to do then', async () => {
     const waybill = createCli(cwd, await createTestDatabase({ migrated: false }))
     const dry = await waybill(['migrate', '--dry-run'])
-    expect(dry.stdout).toMatch(
+    expect(asDefault(dry.stdout)).toMatch(
       /would go up: 0001 initial\n(.*\n)*the schema "waybill" would be at version \d+, now it is at 0; nothing was changed\n$/,
     )
-    expect(await waybill(['status'])).toMatchObject({
-      code: 1,
-      stderr: 'waybill: the schema "waybill" is not migrated, run "waybill migrate"\n',
-    })
+    const status = await waybill(['status'])
+    expect(status.code).toBe(1)
+    expect(asDefault(status.stderr)).toBe(
+      'waybill: the schema "waybill" is not migrated, run "waybill migrate"\n',
+    )
     const first = await waybill(['migrate'])
     expect(first).toMatchObject({ code: 0, stderr: '' })
-    expect(first.stdout).toMatch(
+    expect(asDefault(first.stdout)).toMatch(
       /went up: 0001 initial\n(.*\n)*the schema "waybill" is now at version \d+, it was at 0\n$/,
     )
     const again = await waybill(['migrate', '--json'])
-    expect(again.json()).toMatchObject({ schema: 'waybill', steps: [], applied: false })
+    expect(again.json()).toMatchObject({ schema: testSchema, steps: [], applied: false })
     expect((await waybill(['status'])).code).toBe(0)
   })
 
@@ -102,7 +104,7 @@ describe('migrate', () => {
     for (const args of [['migrate'], ['status'], ['list'], ['dead', 'retry', '--all'], ['prune']]) {
       const { code, stdout, stderr } = await waybill(args)
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-      expect(stderr).toMatch(
+      expect(asDefault(stderr)).toMatch(
         /^waybill: the schema "waybill" is at version \d+, newer than the \d+ this program knows: upgrade waybill\n$/,
       )
     }
@@ -201,7 +203,7 @@ describe('list', () => {
     const command = `{ node dist/cli/main.js list --limit 1000; echo "exit $?" >&2; } | head -1`
     const run = startProcess('sh', ['-c', command], {
       cwd: projectFolder,
-      env: { WAYBILL_DATABASE_URL: database.url },
+      env: variablesOf(database),
     })
     await run.exit
     expect(run.stdout).toMatch(/^position .*\n$/)
@@ -326,10 +328,12 @@ test('dead retry that is interrupted ends behind its chunk with exact counts, an
   // Holds an event of the second chunk, so that the run is known to be in the middle of it.
   const holder = await database.connect()
   await holder.query('BEGIN')
-  await holder.query(`SELECT FROM waybill.outbox_events WHERE aggregate_id = 'o-700' FOR UPDATE`)
+  await holder.query(
+    database.sql(`SELECT FROM "waybill".outbox_events WHERE aggregate_id = 'o-700' FOR UPDATE`),
+  )
   const run = startCli(['dead', 'retry', '--all', '--json'], {
     cwd,
-    env: { WAYBILL_DATABASE_URL: database.url },
+    database,
   })
   const waits = `SELECT count(*)::int AS n FROM pg_stat_activity
                  WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%outbox_events%'`
@@ -383,7 +387,7 @@ describe('prune and status', () => {
       url.username = role
       const { code, stderr } = await createCli(cwd, url.href)(['status'])
       expect(code).toBe(1)
-      expect(stderr).toContain(`GRANT USAGE ON SCHEMA "waybill" TO "${role}"`)
+      expect(stderr).toContain(database.sql(`GRANT USAGE ON SCHEMA "waybill" TO "${role}"`))
     } finally {
       await database.client.query(`DROP ROLE ${role}`)
     }

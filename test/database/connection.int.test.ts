@@ -7,7 +7,7 @@ const connections: Connection[] = []
 afterEach(() => Promise.all(connections.splice(0).map((connection) => connection.close())))
 
 function connect(options: Partial<ConnectionOptions> = {}): Connection {
-  const connection = createConnection({ databaseUrl: database.url, schema: 'waybill', ...options })
+  const connection = createConnection({ databaseUrl: database.url, schema: database.schema, ...options })
   connections.push(connection)
   return connection
 }

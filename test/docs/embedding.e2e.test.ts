@@ -4,7 +4,7 @@ import { createTestDatabase } from '../support/postgres.ts'
 import { createReader } from './reader.ts'
 
 test('the example with all that the command does delivers, serves, counts, and stops at SIGTERM', async () => {
-  const database = await createTestDatabase()
+  const database = await createTestDatabase({ schema: 'waybill' })
   const reader = await createReader({ DATABASE_URL: database.url, WAYBILL_PORT: '0' })
   const example = codeOf('guides/embedding.md', 'ts').find((code) => code.includes('createHousekeeping'))!
   await reader.save('package.json', '{"type": "module"}')

@@ -13,7 +13,7 @@ let billing: TestProcess
 let relay: TestProcess
 
 beforeAll(async () => {
-  database = await createTestDatabase({ migrated: false })
+  database = await createTestDatabase({ schema: 'waybill', migrated: false })
   port = await freePort()
   const secret = /whsec_\$\((node -p ".*")\)/.exec(page)![1]!
   const url = { DATABASE_URL: database.url }

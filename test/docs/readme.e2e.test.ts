@@ -10,7 +10,7 @@ let database: TestDatabase
 let reader: Reader
 
 beforeAll(async () => {
-  database = await createTestDatabase({ migrated: false })
+  database = await createTestDatabase({ schema: 'waybill', migrated: false })
   reader = await createReader({ DATABASE_URL: database.url, WAYBILL_ADMIN_PORT: '0' })
   await reader.save('package.json', '{"type": "module"}')
 })

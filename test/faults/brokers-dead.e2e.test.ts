@@ -27,7 +27,7 @@ async function fill(database: TestDatabase): Promise<void> {
        INSERT INTO ledger.events (aggregate, version, event_id, payload)
        SELECT aggregate, version, id, jsonb_build_object('aggregate', aggregate, 'version', version) FROM numbered
      )
-     INSERT INTO waybill.outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
+     INSERT INTO "waybill".outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
      SELECT id, 'ledger', aggregate, 'ledger.counted', jsonb_build_object('aggregate', aggregate, 'version', version)
      FROM numbered ORDER BY n`,
     [events, aggregates],

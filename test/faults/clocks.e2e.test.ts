@@ -67,7 +67,7 @@ describe('clocks that are off by ten minutes', () => {
     const receiver = await startReceiver()
     const [waiting] = await insertEvents(database, [{ aggregate: 'waiting' }, { aggregate: 'other' }])
     await database.query(
-      `UPDATE waybill.outbox_events SET attempts = 1, last_attempt_at = now(),
+      `UPDATE "waybill".outbox_events SET attempts = 1, last_attempt_at = now(),
               retry_after = clock_timestamp() + interval '3 seconds' WHERE id = $1`,
       [waiting],
     )
@@ -117,7 +117,7 @@ describe('clocks that are off by ten minutes', () => {
     const receiver = await startReceiver()
     await insertEvents(database, [{ aggregate: 'old' }, { aggregate: 'young' }])
     await database.query(
-      `UPDATE waybill.outbox_events
+      `UPDATE "waybill".outbox_events
        SET created_at = t.at, processed_at = t.at
        FROM (VALUES ('old', clock_timestamp() - interval '1 day 5 minutes'),
                     ('young', clock_timestamp() - interval '23 hours 55 minutes')) AS t(aggregate, at)

@@ -1,12 +1,12 @@
 import pg from 'pg'
 import type { PostgresServer } from '../../scripts/embedded-postgres.ts'
 import { type Ledger, createLedger } from '../support/ledger.ts'
-import { createTestDatabase, startTestServer } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, startTestServer } from '../support/postgres.ts'
 import { type TcpProxy, createProxy } from '../support/proxy.ts'
 import { type Standby, startStandby } from '../support/standby.ts'
 import { eventually, readSessions } from './kit.ts'
 
-type Rows = { rows: (sql: string, values?: unknown[]) => Promise<never> }
+type Rows = Pick<TestDatabase, 'rows'>
 
 /** A migrated database on a primary with a synchronous standby, behind a proxy that leads to the primary. */
 export interface Cluster {
@@ -15,7 +15,9 @@ export interface Cluster {
   readonly proxy: TcpProxy
   /** Through the proxy. */
   readonly url: string
+  readonly schema: string
   readonly ledger: Ledger
+  /** Runs SQL that is written for the schema `"waybill".`. */
   on(server: PostgresServer): Rows
   /** Names of Waybill's sessions with a server. */
   sessions(server: PostgresServer): Promise<string[]>
@@ -36,11 +38,11 @@ export async function startCluster(): Promise<Cluster> {
     return url.href
   }
   const on = (server: PostgresServer): Rows => ({
-    async rows(sql, values) {
+    async rows(text, values) {
       const client = new pg.Client({ connectionString: address(server.port) })
       await client.connect()
       try {
-        return (await client.query(sql, values)).rows as never
+        return (await client.query(database.sql(text), values)).rows as never
       } finally {
         await client.end()
       }
@@ -49,6 +51,7 @@ export async function startCluster(): Promise<Cluster> {
   return {
     ...{ primary, standby, proxy, on },
     url: address(proxy.port),
+    schema: database.schema,
     ledger: await createLedger({ schema: database.schema, url: address(proxy.port) }),
     sessions: async (server) => (await readSessions(on(server))).map(({ name }) => name),
     async makeReadOnly() {
@@ -62,6 +65,13 @@ export async function startCluster(): Promise<Cluster> {
             (error: { code?: string }) => error.code === '25006',
           ),
       )
+      // Whoever was in the middle of writing would wait for the standby for ever once that is promoted.
+      await eventually('nobody writes there any more', async () => {
+        const [open] = await on(primary).rows<{ n: number }>(
+          'SELECT count(*)::int AS n FROM pg_stat_activity WHERE backend_xid IS NOT NULL',
+        )
+        return open!.n === 0
+      })
     },
     async failOver() {
       await standby.caughtUp()

@@ -19,7 +19,7 @@ test('after a failover every session of a relay process is with the new primary 
   const cwd = await temporaryFolder()
   const config = { destinations: { hook: { type: 'webhook', url: `${receiver.origin}/` } } }
   await writeFile(join(cwd, 'waybill.config.json'), JSON.stringify(config))
-  const relay = startCli(['relay', '--port', '0'], { cwd, env: { WAYBILL_DATABASE_URL: cluster.url } })
+  const relay = startCli(['relay', '--port', '0'], { cwd, database: cluster })
   const [, api] = await relay.line(/"url":"(http:[^"]+)"/)
   await relay.line(/"event":"relay.buckets".*"owned":64/)
   const writers = ledger.startWriters()

@@ -10,11 +10,11 @@ beforeEach(async () => {
 })
 
 async function startWork(wakeup: 'auto' | 'poll' = 'auto'): Promise<{ relay: TestRelay; writers: Writers }> {
-  const { ledger, url } = cluster
-  const relay = testRelay(
-    { url, schema: 'waybill' },
-    { destinations: { bus: ledgerBroker(ledger, { takesMs: 2 }) }, wakeup },
-  )
+  const { ledger } = cluster
+  const relay = testRelay(cluster, {
+    destinations: { bus: ledgerBroker(ledger, { takesMs: 2 }) },
+    wakeup,
+  })
   await relay.start()
   const writers = ledger.startWriters()
   await ledger.untilArrivals(50)

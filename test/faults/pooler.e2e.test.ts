@@ -42,6 +42,7 @@ describeWith('pgbouncer', 'through PgBouncer in transaction mode', () => {
   let database: TestDatabase
   let pooler: Pgbouncer
   let url: string
+  let pooled: { url: string; schema: string }
   let cwd: string
   let receiver: Receiver
   let ledger: Ledger
@@ -50,6 +51,7 @@ describeWith('pgbouncer', 'through PgBouncer in transaction mode', () => {
     database = await createTestDatabase({ migrated: false })
     pooler = await startPgbouncer(database.url, { default_pool_size: poolSize })
     url = pooler.through(database.url)
+    pooled = { url, schema: database.schema }
     cwd = await temporaryFolder()
     receiver = await startReceiver(({ headers, body }) => {
       if (headers['x-waybill-event-type'] !== 'ledger.counted') return 422
@@ -59,7 +61,7 @@ describeWith('pgbouncer', 'through PgBouncer in transaction mode', () => {
     atEndOfFile(() => receiver.stop())
     const config = { destinations: { hook: { type: 'webhook', url: `${receiver.origin}/` } } }
     await writeFile(join(cwd, 'waybill.config.json'), JSON.stringify(config))
-    cli = createCli(cwd, url)
+    cli = createCli(cwd, pooled)
   })
 
   /** The sessions that the pooler has with the server, each held by a transaction while all are looked at. */
@@ -86,9 +88,9 @@ describeWith('pgbouncer', 'through PgBouncer in transaction mode', () => {
 
   test('migrate, publish, relay and the commands work, and leave nothing in the sessions of the server', async () => {
     expect(await cli(['migrate'])).toMatchObject({ code: 0 })
-    ledger = await createLedger({ schema: 'waybill', url })
+    ledger = await createLedger(pooled)
 
-    const relay = startCli(['relay', '--port', '0'], { cwd, env: { WAYBILL_DATABASE_URL: url } })
+    const relay = startCli(['relay', '--port', '0'], { cwd, database: pooled })
     await relay.line(/"event":"relay.buckets".*"owned":64/)
     const writers = ledger.startWriters({ count: 6 })
     await ledger.untilArrivals(200)
@@ -99,7 +101,7 @@ describeWith('pgbouncer', 'through PgBouncer in transaction mode', () => {
     expect(Number(pool['cl_active']) + Number(pool['cl_waiting'])).toBeGreaterThan(poolSize)
 
     // Published by code, one event that the receiver refuses for good.
-    const outbox = createOutbox({ client: pgClient() })
+    const outbox = createOutbox({ client: pgClient(), schema: database.schema })
     const client = new pg.Client({ connectionString: url })
     await client.connect()
     await client.query('BEGIN')

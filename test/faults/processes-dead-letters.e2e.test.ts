@@ -25,7 +25,7 @@ function readRows(database: TestDatabase): Promise<Row[]> {
     `SELECT id, aggregate_id AS aggregate, attempts, crashes, last_error AS error,
             CASE WHEN processed_at IS NOT NULL THEN 'published' WHEN dead_at IS NOT NULL THEN 'dead' ELSE 'pending' END AS state,
             (extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000)::float8 AS committed
-     FROM waybill.outbox_events ORDER BY position`,
+     FROM "waybill".outbox_events ORDER BY position`,
   )
 }
 
@@ -109,7 +109,7 @@ describe('dead letters, while relays are killed', () => {
       // All of them back at their old places: with `hold` nobody has overtaken them.
       refusing = false
       const retried = await runCli(['dead', 'retry', '--all', '--allow-older'], {
-        env: { WAYBILL_DATABASE_URL: database.url },
+        database,
       })
       expect(retried, retried.stderr).toMatchObject({ code: 0 })
       await ledger.untilDelivered()

@@ -19,7 +19,7 @@ interface Version {
 /** Every row in order. */
 function readVersions(database: TestDatabase): Promise<Version[]> {
   return database.rows<Version>(
-    `SELECT id, xmin::text, processed_at::text, receipt FROM waybill.outbox_events ORDER BY position`,
+    `SELECT id, xmin::text, processed_at::text, receipt FROM "waybill".outbox_events ORDER BY position`,
   )
 }
 

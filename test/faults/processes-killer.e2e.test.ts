@@ -60,7 +60,7 @@ describe('an event that kills every relay that publishes it, with two relays und
       const readOdd = () =>
         database.rows<Odd>(
           `SELECT id, dead_at IS NOT NULL AS dead, processed_at IS NOT NULL AS published, last_error
-           FROM waybill.outbox_events WHERE id = ANY ($1) ORDER BY position`,
+           FROM "waybill".outbox_events WHERE id = ANY ($1) ORDER BY position`,
           [odd],
         )
       while ((await readOdd()).filter(({ dead }) => dead).length < killers) {

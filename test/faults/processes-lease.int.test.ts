@@ -15,7 +15,7 @@ describe('a lease that runs out', () => {
     )
     // The suspect's own row is locked: putting it on record takes as long as this test wants.
     const row = await database.connect()
-    await row.query('BEGIN; SELECT FROM waybill.outbox_events FOR UPDATE')
+    await row.query(database.sql('BEGIN; SELECT FROM "waybill".outbox_events FOR UPDATE'))
     const publisher = recordingPublisher()
     const relay = testRelay(database, { destinations: { bus: publisher }, leaseMs: 1_000, maxAttempts: 2 })
     await relay.start()
@@ -27,7 +27,7 @@ describe('a lease that runs out', () => {
     )
     // No sign of life, and so no renewal, from here on; one that was under way gives up after a lease.
     const relays = await database.connect()
-    await relays.query('BEGIN; LOCK TABLE waybill.outbox_relays IN SHARE MODE')
+    await relays.query(database.sql('BEGIN; LOCK TABLE "waybill".outbox_relays IN SHARE MODE'))
     await delay(2_500)
     await row.query('ROLLBACK')
     await eventually('the record is written', async () =>

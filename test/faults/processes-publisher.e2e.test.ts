@@ -66,7 +66,7 @@ describe('a publisher that misbehaves, with two relays under load', () => {
       database.rows<Row>(
         `SELECT aggregate_id, event_type, attempts, last_error AS error,
                 CASE WHEN processed_at IS NOT NULL THEN 'published' WHEN dead_at IS NOT NULL THEN 'dead' ELSE 'pending' END AS state
-         FROM waybill.outbox_events WHERE event_type <> 'ledger.counted' ORDER BY position`,
+         FROM "waybill".outbox_events WHERE event_type <> 'ledger.counted' ORDER BY position`,
       )
     while ((await read()).some(({ state }) => state === 'pending')) await delay(100)
     // Others went on all the while.

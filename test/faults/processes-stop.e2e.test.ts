@@ -19,11 +19,14 @@ async function stopped(relay: FaultRelay) {
 }
 
 /** The database behind a proxy. */
-async function behindProxy(database: TestDatabase): Promise<{ url: string; proxy: TcpProxy }> {
-  const url = new URL(database.url)
+async function behindProxy({
+  url: direct,
+  schema,
+}: TestDatabase): Promise<{ url: string; schema: string; proxy: TcpProxy }> {
+  const url = new URL(direct)
   const proxy = await createProxy(Number(url.port))
   url.port = String(proxy.port)
-  return { url: url.href, proxy }
+  return { url: url.href, schema, proxy }
 }
 
 describe('SIGTERM', () => {
@@ -132,11 +135,11 @@ describe('SIGTERM', () => {
     'while the database is %s: ends soon after the grace time, and says that it was not clean',
     async (how) => {
       const database = await createTestDatabase()
-      const { url, proxy } = await behindProxy(database)
+      const { proxy, ...proxied } = await behindProxy(database)
       const receiver = await startReceiver()
       await insertEvents(database, [{ aggregate: 'a' }])
       const relay = await startCliRelay({
-        database: { url },
+        database: proxied,
         destinations: { hook: { type: 'webhook', url: `${receiver.origin}/events` } },
         relay: { stopGraceMs: 1_000 },
       })
@@ -154,14 +157,14 @@ describe('SIGTERM', () => {
 
   test('while the database is away, which comes back within the grace time: what was confirmed is marked', async () => {
     const database = await createTestDatabase()
-    const { url, proxy } = await behindProxy(database)
+    const { proxy, ...proxied } = await behindProxy(database)
     const sink = await startSink()
     let answer!: (verdict: Verdict) => void
     const answered = new Promise<Verdict>((resolve) => (answer = resolve))
     let calls = 0
     sink.answer = () => (calls++, answered)
     await insertEvents(database, [{ aggregate: 'a' }, { aggregate: 'b' }])
-    const relay = startRelay({ database: { url }, sink, relay: { leaseMs: 30_000, stopGraceMs: 15_000 } })
+    const relay = startRelay({ database: proxied, sink, relay: { leaseMs: 30_000, stopGraceMs: 15_000 } })
     await sink.until(() => calls === 2)
     await proxy.down()
     answer('published')
@@ -197,11 +200,11 @@ describe('SIGTERM', () => {
 
   test('while the database does not answer the start: ends soon', async () => {
     const database = await createTestDatabase()
-    const { url, proxy } = await behindProxy(database)
+    const { proxy, ...proxied } = await behindProxy(database)
     proxy.blackhole()
     const receiver = await startReceiver()
     const relay = await startCliRelay({
-      database: { url },
+      database: proxied,
       destinations: { hook: { type: 'webhook', url: `${receiver.origin}/events` } },
       relay: { stopGraceMs: 1_000 },
     })

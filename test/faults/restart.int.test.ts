@@ -26,7 +26,7 @@ async function rows(sql: string): Promise<never> {
   const client = new pg.Client({ connectionString: database.url })
   await client.connect()
   try {
-    return (await client.query(sql)).rows as never
+    return (await client.query(database.sql(sql))).rows as never
   } finally {
     await client.end()
   }

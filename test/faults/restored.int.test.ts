@@ -18,7 +18,8 @@ async function copyAll(from: TestDatabase, to: TestDatabase): Promise<void> {
   const source = await from.connect()
   await source.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
   const { rows: tables } = await source.query<{ name: string }>(
-    `SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname IN ('waybill', 'ledger')`,
+    `SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname IN ($1, 'ledger')`,
+    [from.schema],
   )
   expect(tables.length).toBeGreaterThan(8)
   for (const [n, { name }] of tables.entries()) {
@@ -26,8 +27,8 @@ async function copyAll(from: TestDatabase, to: TestDatabase): Promise<void> {
     await to.client.query(`TRUNCATE ${name}`)
     await to.client.query(`COPY ${name} FROM '${folder}/${n}'`)
   }
-  const { rows } = await source.query('SELECT last_value FROM waybill.outbox_events_position_seq')
-  await to.client.query(`SELECT setval('waybill.outbox_events_position_seq', $1)`, [rows[0]!.last_value])
+  const { rows } = await source.query(from.sql('SELECT last_value FROM "waybill".outbox_events_position_seq'))
+  await to.query(`SELECT setval('"waybill".outbox_events_position_seq', $1)`, [rows[0]!.last_value])
   await source.query('COMMIT')
 }
 
@@ -45,7 +46,7 @@ describe('a dump that was taken from a living system', () => {
       await old.client.query('CALL burn()')
 
       let url = old.url
-      const ledger = await createLedger({ schema: 'waybill', url: () => url })
+      const ledger = await createLedger({ schema: old.schema, url: () => url })
       await createLedger(restored)
       const broker = ledgerBroker(ledger)
       const first = testRelay(old, { destinations: { bus: broker } })

@@ -44,10 +44,10 @@ test('a read that began before a bucket was set back to its start does not bring
   await delay(1_500)
   const writer = await database.connect()
   await writer.query('BEGIN')
-  await writer.query('LOCK TABLE waybill.outbox_events IN ACCESS EXCLUSIVE MODE')
+  await writer.query(database.sql('LOCK TABLE "waybill".outbox_events IN ACCESS EXCLUSIVE MODE'))
   await writer.query(
-    `INSERT INTO waybill.outbox_events (aggregate_type, aggregate_id, event_type, payload)
-     SELECT 'order', 'a-' || i, 'order.created', '{"n": 2}' FROM generate_series(100, 400) AS i`,
+    database.sql(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
+     SELECT 'order', 'a-' || i, 'order.created', '{"n": 2}' FROM generate_series(100, 400) AS i`),
   )
   await untilWaiting(database, 'waybill read')
   up = true

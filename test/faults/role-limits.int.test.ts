@@ -1,15 +1,10 @@
-import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { testRelay } from '../relay/harness.ts'
+import { grantsFor } from '../schema/grants.ts'
 import { type Ledger, createLedger } from '../support/ledger.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { expectWhole, ledgerBroker } from './kit.ts'
-
-/** What the guide grants to a relay's role. */
-const grants = readFileSync(new URL('../../docs/guides/roles.md', import.meta.url), 'utf8')
-  .split('\n')
-  .filter((line) => line.endsWith(' TO waybill_relay;'))
 
 let database: TestDatabase
 let ledger: Ledger
@@ -20,7 +15,7 @@ beforeAll(async () => {
   ledger = await createLedger(database)
   role = `${database.name}_relay`
   await database.client.query(`CREATE ROLE ${role} LOGIN`)
-  for (const grant of grants) await database.client.query(grant.replaceAll('waybill_relay', role))
+  for (const grant of grantsFor(database, 'relay', role)) await database.client.query(grant)
   await database.client.query(`ALTER ROLE ${role} SET idle_in_transaction_session_timeout = '1s'`)
   await database.client.query(`ALTER ROLE ${role} SET statement_timeout = '2s'`)
   const address = new URL(database.url)

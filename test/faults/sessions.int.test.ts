@@ -21,7 +21,7 @@ afterEach(async () => {
 })
 
 function connect(options: Partial<ConnectionOptions> = {}): Connection {
-  const connection = createConnection({ databaseUrl: database.url, schema: 'waybill', ...options })
+  const connection = createConnection({ databaseUrl: database.url, schema: database.schema, ...options })
   connections.push(connection)
   return connection
 }

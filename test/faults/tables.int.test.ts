@@ -162,7 +162,7 @@ describe.concurrent('under load, somebody', () => {
     async ({ expect }) => {
       const { database, ledger, relay, finish } = await startWork()
       const blocker = await database.connect()
-      await blocker.query('BEGIN; LOCK TABLE waybill.outbox_events IN ACCESS EXCLUSIVE MODE')
+      await blocker.query(database.sql('BEGIN; LOCK TABLE "waybill".outbox_events IN ACCESS EXCLUSIVE MODE'))
       await wake(database)
       await untilWaiting(database, 'waybill read')
       const seen = ledger.arrivedAt.length

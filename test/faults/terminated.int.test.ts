@@ -42,7 +42,7 @@ async function startRelay(broker: BrokerOptions = {}, leaseMs = 10_000): Promise
 async function holding(lock: string, meanwhile: () => Promise<void>): Promise<void> {
   const blocker = await database.connect()
   await blocker.query('BEGIN')
-  await blocker.query(lock)
+  await blocker.query(database.sql(lock))
   try {
     await meanwhile()
   } finally {
@@ -117,7 +117,7 @@ describe('a session that is terminated', () => {
     const writers = ledger.startWriters()
     for (let round = 0; round < 5; round++) {
       // Marks share-lock the rows of their buckets; reads and writers touch none of them.
-      await holding('SELECT FROM waybill.outbox_buckets FOR UPDATE', async () => {
+      await holding('SELECT FROM "waybill".outbox_buckets FOR UPDATE', async () => {
         const { pid } = await untilWaiting(database, 'waybill mark')
         expect(await terminate(database, 'waybill mark', { waiting: true })).toEqual([pid])
         await untilWaiting(database, 'waybill mark', pid)
@@ -134,7 +134,7 @@ describe('a session that is terminated', () => {
     const relay = await startRelay({}, 4_000)
     const writers = ledger.startWriters()
     for (let round = 0; round < 3; round++) {
-      await holding('SELECT FROM waybill.outbox_buckets FOR UPDATE', async () => {
+      await holding('SELECT FROM "waybill".outbox_buckets FOR UPDATE', async () => {
         const { pid } = await untilWaiting(database, 'waybill leases')
         expect(await terminate(database, 'waybill leases', { waiting: true })).toEqual([pid])
       })
@@ -151,7 +151,7 @@ describe('a session that is terminated', () => {
     const relay = testRelay(database, { destinations: { bus: ledgerBroker(ledger) } })
     const writers = ledger.startWriters()
     // The statement that takes buckets skips locked rows, but not a locked table.
-    await holding('LOCK TABLE waybill.outbox_buckets IN EXCLUSIVE MODE', async () => {
+    await holding('LOCK TABLE "waybill".outbox_buckets IN EXCLUSIVE MODE', async () => {
       await relay.start()
       const { pid } = await untilWaiting(database, 'waybill leases')
       expect(await terminate(database, 'waybill leases', { waiting: true })).toEqual([pid])
@@ -168,7 +168,7 @@ describe('a session that is terminated', () => {
     const relay = await startRelay()
     const writers = ledger.startWriters()
     for (let round = 0; round < 3; round++) {
-      await holding('LOCK TABLE waybill.outbox_events IN ACCESS EXCLUSIVE MODE', async () => {
+      await holding('LOCK TABLE "waybill".outbox_events IN ACCESS EXCLUSIVE MODE', async () => {
         // The writers, who would wake it, wait as well.
         await wake(database)
         const { pid } = await untilWaiting(database, 'waybill read')

@@ -48,7 +48,9 @@ describe('the wake-up', () => {
         while (!storming.signal.aborted) {
           // Each its own transaction: equal ones of a single transaction would become one.
           await client.query(
-            `DO $$ BEGIN FOR i IN 1..50 LOOP PERFORM pg_notify(${channel}, '${payload}'); COMMIT; END LOOP; END $$`,
+            database.sql(
+              `DO $$ BEGIN FOR i IN 1..50 LOOP PERFORM pg_notify(${channel}, '${payload}'); COMMIT; END LOOP; END $$`,
+            ),
           )
           notified += 50
         }

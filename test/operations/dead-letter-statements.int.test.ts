@@ -3,6 +3,7 @@ import { type Connection, createConnection } from '../../src/database/connection
 import { discardStatement, retryStatement } from '../../src/operations/dead-letter-statements.ts'
 import { retryDeadLetters } from '../../src/operations/dead-letters.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { dead, planOf, plant } from './plant.ts'
 
 let database: TestDatabase
@@ -10,7 +11,7 @@ let db: Connection
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  db = createConnection({ databaseUrl: database.url, schema: 'waybill' })
+  db = createConnection({ databaseUrl: database.url, schema: testSchema })
   // The planner is to have no statistics.
   await database.query('ALTER TABLE "waybill".outbox_events SET (autovacuum_enabled = off)')
 })
@@ -42,11 +43,14 @@ it('a letter that changes while it is waited for is judged, and recorded, as it 
   )
   const other = await database.connect()
   await other.query('BEGIN')
-  await other.query(`UPDATE waybill.outbox_events SET attempts = 9, last_error = 'newer' WHERE id = $1`, [
-    held!.id,
+  await other.query(
+    database.sql(`UPDATE "waybill".outbox_events SET attempts = 9, last_error = 'newer' WHERE id = $1`),
+    [held!.id],
+  )
+  await other.query(database.sql('UPDATE "waybill".outbox_events SET dead_at = NULL WHERE id = $1'), [
+    freed!.id,
   ])
-  await other.query('UPDATE waybill.outbox_events SET dead_at = NULL WHERE id = $1', [freed!.id])
-  const running = retryDeadLetters(db, 'waybill', { all: true })
+  const running = retryDeadLetters(db, testSchema, { all: true })
   const waiting = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = $1`
   await expect.poll(async () => (await database.rows(waiting, [database.name])).length).toBe(1)
   await other.query('COMMIT')

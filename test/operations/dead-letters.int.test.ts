@@ -9,6 +9,7 @@ import {
 import { currentUser } from '../../src/input.ts'
 import { getEvent } from '../../src/operations/list-events.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { dead, discarded, plant, plantPublished, published } from './plant.ts'
 
 let database: TestDatabase
@@ -16,7 +17,7 @@ let db: Connection
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  db = createConnection({ databaseUrl: database.url, schema: 'waybill' })
+  db = createConnection({ databaseUrl: database.url, schema: testSchema })
 })
 afterAll(() => db.close())
 beforeEach(async () => {
@@ -26,10 +27,10 @@ beforeEach(async () => {
   await database.query('UPDATE "waybill".outbox_buckets SET rescan = 0')
 })
 
-const retry = (options: Parameters<typeof retryDeadLetters>[2]) => retryDeadLetters(db, 'waybill', options)
+const retry = (options: Parameters<typeof retryDeadLetters>[2]) => retryDeadLetters(db, testSchema, options)
 const discard = (options: Parameters<typeof discardDeadLetters>[2]) =>
-  discardDeadLetters(db, 'waybill', options)
-const stateOf = async (id: string) => (await getEvent(db, 'waybill', id)).state
+  discardDeadLetters(db, testSchema, options)
+const stateOf = async (id: string) => (await getEvent(db, testSchema, id)).state
 const raised = async () =>
   (await database.rows('SELECT bucket FROM "waybill".outbox_buckets WHERE rescan = 1 ORDER BY bucket')).map(
     (r) => r.bucket,
@@ -48,8 +49,8 @@ describe('listDeadLetters', () => {
       {},
     )
     const positions = async (filter: Parameters<typeof listDeadLetters>[2]) =>
-      (await listDeadLetters(db, 'waybill', filter)).items.map(({ position }) => position)
-    expect((await listDeadLetters(db, 'waybill')).items[0]).toMatchObject({
+      (await listDeadLetters(db, testSchema, filter)).items.map(({ position }) => position)
+    expect((await listDeadLetters(db, testSchema)).items[0]).toMatchObject({
       reason: 'no route for order.created',
       state: 'dead',
     })
@@ -64,7 +65,7 @@ describe('listDeadLetters', () => {
   })
 
   it.each(['yesterday', '2026-01-01T10:00', '2026-13-01', ''])('refuses the time %j', async (before) => {
-    await expect(listDeadLetters(db, 'waybill', { before })).rejects.toMatchObject({ code: 'USAGE_INVALID' })
+    await expect(listDeadLetters(db, testSchema, { before })).rejects.toMatchObject({ code: 'USAGE_INVALID' })
   })
 })
 
@@ -95,7 +96,7 @@ describe('retryDeadLetters', () => {
       skippedEvents: [],
       complete: true,
     })
-    expect(await getEvent(db, 'waybill', letter!.id)).toMatchObject({
+    expect(await getEvent(db, testSchema, letter!.id)).toMatchObject({
       ...{ state: 'pending', position: letter!.position, attempts: 0, crashes: 0, holds: false },
       ...{ deadAt: null, retryAfter: null, lastAttemptAt: null, lastError: 'HTTP 500' },
     })
@@ -293,10 +294,10 @@ describe('retryDeadLetters', () => {
 
     it('never changes one event twice when two people do it at once', async () => {
       await plantDead(1200)
-      const other = createConnection({ databaseUrl: database.url, schema: 'waybill' })
+      const other = createConnection({ databaseUrl: database.url, schema: testSchema })
       const reports: DeadLetterReport[] = await Promise.all([
-        retryDeadLetters(db, 'waybill', { all: true }),
-        discardDeadLetters(other, 'waybill', { all: true, reason: 'not needed' }),
+        retryDeadLetters(db, testSchema, { all: true }),
+        discardDeadLetters(other, testSchema, { all: true, reason: 'not needed' }),
       ])
       await other.close()
       const [decided] = await database.rows(
@@ -313,7 +314,9 @@ describe('retryDeadLetters', () => {
       const [letter] = await plant(database, dead)
       const relay = await database.connect()
       await relay.query('BEGIN')
-      await relay.query('SELECT FROM waybill.outbox_buckets WHERE bucket = $1 FOR SHARE', [letter!.bucket])
+      await relay.query(database.sql('SELECT FROM "waybill".outbox_buckets WHERE bucket = $1 FOR SHARE'), [
+        letter!.bucket,
+      ])
       const running = retry({ ids: [letter!.id] })
       const blocked = async () =>
         (
@@ -323,7 +326,9 @@ describe('retryDeadLetters', () => {
           )
         ).length
       await expect.poll(blocked).toBe(1)
-      await relay.query('UPDATE waybill.outbox_events SET dead_at = NULL WHERE id = $1', [letter!.id])
+      await relay.query(database.sql('UPDATE "waybill".outbox_events SET dead_at = NULL WHERE id = $1'), [
+        letter!.id,
+      ])
       await relay.query('COMMIT')
       await expect(running).rejects.toMatchObject({ code: 'ACTION_REFUSED' })
       expect(await database.rows('SELECT FROM "waybill".decisions')).toEqual([])
@@ -338,7 +343,7 @@ describe('discardDeadLetters', () => {
     expect(await discard({ ids: [letter!.id], reason: 'test data', decidedBy: 'ben' })).toMatchObject({
       changed: 1,
     })
-    expect(await getEvent(db, 'waybill', letter!.id)).toMatchObject({
+    expect(await getEvent(db, testSchema, letter!.id)).toMatchObject({
       ...{ state: 'discarded', holds: false, attempts: 8 },
       deadAt: expect.any(String),
     })

@@ -5,6 +5,7 @@ import { itemColumns } from '../../src/operations/event-item.ts'
 import { getEvent, listEvents } from '../../src/operations/list-events.ts'
 import { matchStatement, walk, windowStatement } from '../../src/operations/walk.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { dead, discarded, failing, planOf, plant, plantPublished, published } from './plant.ts'
 
 let database: TestDatabase
@@ -12,15 +13,15 @@ let db: Connection
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  db = createConnection({ databaseUrl: database.url, schema: 'waybill' })
+  db = createConnection({ databaseUrl: database.url, schema: testSchema })
 })
 afterAll(() => db.close())
 beforeEach(() => database.query('TRUNCATE "waybill".outbox_events RESTART IDENTITY'))
 
-const list = (options: Parameters<typeof listEvents>[2] = {}) => listEvents(db, 'waybill', options)
+const list = (options: Parameters<typeof listEvents>[2] = {}) => listEvents(db, testSchema, options)
 
 describe('the state of an event', () => {
-  const stateOf = async (id: string) => (await getEvent(db, 'waybill', id)).state
+  const stateOf = async (id: string) => (await getEvent(db, testSchema, id)).state
 
   it('is one of the six words, from the row and from what lies before it', async () => {
     const a = ['order', 'a'] as const
@@ -52,8 +53,8 @@ describe('the state of an event', () => {
 
   it('is blocked behind a dead letter that holds, and says behind which', async () => {
     const [, held, later] = await plant(database, { ...dead }, { ...dead, holds: true }, {})
-    expect(await getEvent(db, 'waybill', later!.id)).toMatchObject({ state: 'blocked', blockedBy: held!.id })
-    expect(await getEvent(db, 'waybill', held!.id)).toMatchObject({ state: 'dead', blockedBy: null })
+    expect(await getEvent(db, testSchema, later!.id)).toMatchObject({ state: 'blocked', blockedBy: held!.id })
+    expect(await getEvent(db, testSchema, held!.id)).toMatchObject({ state: 'dead', blockedBy: null })
   })
 
   it('does not depend on the same id under another type, or on later events', async () => {
@@ -78,7 +79,7 @@ describe('getEvent', () => {
       processedAt: "'2026-03-01 10:00:01Z'",
       receipt: 'kafka:orders/3@1042',
     })
-    const event = await getEvent(db, 'waybill', row!.id.toUpperCase())
+    const event = await getEvent(db, testSchema, row!.id.toUpperCase())
     expect(event).toEqual({
       id: row!.id,
       position: '1',
@@ -102,15 +103,15 @@ describe('getEvent', () => {
       receipt: 'kafka:orders/3@1042',
       blockedBy: null,
     })
-    const full = await getEvent(db, 'waybill', row!.id, { withPayload: true })
+    const full = await getEvent(db, testSchema, row!.id, { withPayload: true })
     expect(full.payload).toBe(payload)
     expect(full.headers).toEqual({})
   })
 
   it('tells an unknown id from a malformed one', async () => {
     const unknown = '0197c3a0-5b7e-7c1d-9a55-3f0c8e3f2b10'
-    await expect(getEvent(db, 'waybill', unknown)).rejects.toMatchObject({ code: 'EVENT_NOT_FOUND' })
-    await expect(getEvent(db, 'waybill', "1'; DROP TABLE x")).rejects.toMatchObject({
+    await expect(getEvent(db, testSchema, unknown)).rejects.toMatchObject({ code: 'EVENT_NOT_FOUND' })
+    await expect(getEvent(db, testSchema, "1'; DROP TABLE x")).rejects.toMatchObject({
       code: 'USAGE_INVALID',
       message: expect.stringMatching(/^expected an event id to be a UUID/),
     })
@@ -324,7 +325,7 @@ describe('cost', () => {
     }
     const conditions = checkEventFilter({ eventType: 'nothing.of.this' })
     const walked = await walk({
-      ...{ db: counting, schema: 'waybill', source: 'all', conditions, columns: itemColumns(false) },
+      ...{ db: counting, schema: testSchema, source: 'all', conditions, columns: itemColumns(false) },
       order: 'oldest',
       after: '-1',
       need: 10,

@@ -5,6 +5,7 @@ import { itemColumns } from '../../src/operations/event-item.ts'
 import { type ListEventsOptions, listEvents } from '../../src/operations/list-events.ts'
 import { matchStatement, windowStatement } from '../../src/operations/walk.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { dead, failing, planOf, plant, plantPublished, published } from './plant.ts'
 
 let database: TestDatabase
@@ -12,12 +13,12 @@ let db: Connection
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  db = createConnection({ databaseUrl: database.url, schema: 'waybill' })
+  db = createConnection({ databaseUrl: database.url, schema: testSchema })
 })
 afterAll(() => db.close())
 beforeEach(() => database.query('TRUNCATE "waybill".outbox_events RESTART IDENTITY'))
 
-const list = (options: ListEventsOptions = {}) => listEvents(db, 'waybill', { order: 'newest', ...options })
+const list = (options: ListEventsOptions = {}) => listEvents(db, testSchema, { order: 'newest', ...options })
 
 /** The positions of all pages. */
 async function positions(options: ListEventsOptions, betweenPages = async (): Promise<unknown> => undefined) {

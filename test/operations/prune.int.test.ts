@@ -7,6 +7,7 @@ import { createPruner } from '../../src/operations/pruner.ts'
 import { claimTask, finishTask, renewTask } from '../../src/operations/task-lease.ts'
 import { type TelemetryEvents, createTelemetry } from '../../src/telemetry/events.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { dead, discarded, failing, planOf, plant, plantPublished } from './plant.ts'
 
 let database: TestDatabase
@@ -14,7 +15,7 @@ let db: Connection
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  db = createConnection({ databaseUrl: database.url, schema: 'waybill' })
+  db = createConnection({ databaseUrl: database.url, schema: testSchema })
 })
 afterAll(() => db.close())
 beforeEach(async () => {
@@ -28,7 +29,7 @@ beforeEach(async () => {
 
 const weekOld = { createdAt: "now() - interval '9 days'", processedAt: "now() - interval '8 days'" }
 const sweep = (options: Partial<Parameters<typeof prune>[2]> = {}) =>
-  prune(db, 'waybill', { processedDays: 7, ...options })
+  prune(db, testSchema, { processedDays: 7, ...options })
 const left = async () =>
   (await database.rows('SELECT position::int FROM "waybill".outbox_events ORDER BY position')).map(
     (row) => row.position,
@@ -151,7 +152,9 @@ describe('prune', () => {
       await plant(database, note('a', 1), note('b', 1))
       const writer = await database.connect()
       await writer.query('BEGIN')
-      await writer.query(`UPDATE waybill.publication_heads SET revision = 2 WHERE aggregate_id = 'a'`)
+      await writer.query(
+        database.sql(`UPDATE "waybill".publication_heads SET revision = 2 WHERE aggregate_id = 'a'`),
+      )
       expect(await sweep()).toMatchObject({ deleted: 1, prunable: 2 })
       expect(await left()).toEqual([1])
       await writer.query('COMMIT')
@@ -167,8 +170,8 @@ describe('prune', () => {
       const writer = await database.connect()
       await writer.query('BEGIN')
       await writer.query(
-        `INSERT INTO waybill.publication_heads (aggregate_type, aggregate_id, revision, event_id)
-         VALUES ('note', 'new', 2, gen_random_uuid())`,
+        database.sql(`INSERT INTO "waybill".publication_heads (aggregate_type, aggregate_id, revision, event_id)
+         VALUES ('note', 'new', 2, gen_random_uuid())`),
       )
       expect(await sweep()).toMatchObject({ deleted: 1, prunable: 2 })
       await writer.query('ROLLBACK')
@@ -180,9 +183,13 @@ describe('prune', () => {
     const [row] = await plant(database, weekOld, weekOld)
     const writer = await database.connect()
     await writer.query('BEGIN')
-    await writer.query('SELECT FROM waybill.outbox_events WHERE id = $1 FOR KEY SHARE', [row!.id])
+    await writer.query(database.sql('SELECT FROM "waybill".outbox_events WHERE id = $1 FOR KEY SHARE'), [
+      row!.id,
+    ])
     await writer.query(
-      `INSERT INTO waybill.outbox_events (aggregate_type, aggregate_id, event_type, payload) VALUES ('o', '1', 'x', '{}')`,
+      database.sql(
+        `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload) VALUES ('o', '1', 'x', '{}')`,
+      ),
     )
     expect(await sweep()).toMatchObject({ deleted: 1 })
     await writer.query('COMMIT')
@@ -207,10 +214,10 @@ describe('prune', () => {
       await expect(sweep({ archive })).rejects.toMatchObject({
         code: 'CONFIGURATION_INVALID',
         message: expect.stringContaining(
-          'CREATE TABLE "public"."Old ""events""" (LIKE "waybill".outbox_events)',
+          database.sql('CREATE TABLE "public"."Old ""events""" (LIKE "waybill".outbox_events)'),
         ),
       })
-      await database.query('CREATE TABLE public."Old ""events""" (LIKE waybill.outbox_events)')
+      await database.query('CREATE TABLE public."Old ""events""" (LIKE "waybill".outbox_events)')
       await database.query('ALTER TABLE public."Old ""events""" DROP COLUMN receipt')
       await expect(sweep({ archive })).rejects.toMatchObject({
         code: 'CONFIGURATION_INVALID',
@@ -231,7 +238,7 @@ describe('prune', () => {
         condition: expect.stringContaining('"position" >'),
       }),
     )
-    const remove = await planOf(database, removeStatement('waybill', undefined), ['5000', '6000', cutoff])
+    const remove = await planOf(database, removeStatement(testSchema, undefined), ['5000', '6000', cutoff])
     expect(remove).toContainEqual(
       expect.objectContaining({
         index: 'outbox_events_position',
@@ -242,7 +249,8 @@ describe('prune', () => {
 })
 
 describe('a task', () => {
-  const lease = (owner: string) => ({ db, schema: 'waybill', name: 'prune', owner, leaseMs: 60_000 }) as const
+  const lease = (owner: string) =>
+    ({ db, schema: testSchema, name: 'prune', owner, leaseMs: 60_000 }) as const
 
   it('has one owner at a time, and the next turn comes after the interval', async () => {
     const [a, b] = [lease(randomUUID()), lease(randomUUID())]
@@ -285,7 +293,7 @@ describe('the pruner', () => {
       telemetry.on('prune.failed', resolve),
     )
     const pruner = createPruner({
-      ...{ db, schema: 'waybill', telemetry, relayId: randomUUID(), processedDays: 7, intervalMs: 60_000 },
+      ...{ db, schema: testSchema, telemetry, relayId: randomUUID(), processedDays: 7, intervalMs: 60_000 },
       ...options,
     })
     pruner.start()
@@ -311,7 +319,7 @@ describe('the pruner', () => {
 
   it('says so when it fails, and can be stopped', async () => {
     const { pruner, failed } = start({ archive: { table: 'missing' } })
-    expect((await failed).error).toMatch(/archive table "waybill"."missing" does not exist/)
+    expect((await failed).error).toContain(database.sql('archive table "waybill"."missing" does not exist'))
     await pruner.stop()
   })
 })

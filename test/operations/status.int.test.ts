@@ -6,6 +6,7 @@ import { createSampler } from '../../src/operations/sampler.ts'
 import { readStatus } from '../../src/operations/status.ts'
 import { type TelemetryEvents, createTelemetry } from '../../src/telemetry/events.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { dead, discarded, failing, plant, plantPublished, published } from './plant.ts'
 
 let database: TestDatabase
@@ -13,7 +14,7 @@ let db: Connection
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  db = createConnection({ databaseUrl: database.url, schema: 'waybill' })
+  db = createConnection({ databaseUrl: database.url, schema: testSchema })
 })
 afterAll(() => db.close())
 beforeEach(async () => {
@@ -68,7 +69,7 @@ describe('takeSample', () => {
       { ...published, aggregate: ['a', '4'] },
       { aggregate: ['a', '5'] },
     )
-    const sample = await takeSample(db, 'waybill')
+    const sample = await takeSample(db, testSchema)
     expect(sample).toEqual({
       sampledAt: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T[\d:.]+Z$/),
       counts: { pending: 2, retrying: 1, blocked: 3, dead: 2 },
@@ -81,7 +82,7 @@ describe('takeSample', () => {
 
   it('has no age and only zeros when nothing is pending', async () => {
     await plant(database, published, discarded)
-    expect(await takeSample(db, 'waybill')).toMatchObject({
+    expect(await takeSample(db, testSchema)).toMatchObject({
       counts: { pending: 0, retrying: 0, blocked: 0, dead: 0 },
       blockedAggregates: 0,
       oldestPendingAgeSeconds: null,
@@ -92,7 +93,7 @@ describe('takeSample', () => {
     for (let i = 0; i < 4; i++)
       await plant(database, failing, { ...dead, aggregate: ['d', `${i}`] }, { aggregate: ['p', `${i}`] })
     // One retried, three behind it; four pending; four dead.
-    const at = async (limit: number) => (await takeSample(db, 'waybill', limit)).counts
+    const at = async (limit: number) => (await takeSample(db, testSchema, limit)).counts
     expect(await at(10)).toEqual({ pending: 4, retrying: 1, blocked: 3, dead: 4 })
     expect(await at(3)).toMatchObject({ pending: 3, dead: 3 })
   })
@@ -110,7 +111,7 @@ describe('takeSample', () => {
         return db.query(text, values, ...rest)
       },
     }
-    await takeSample(spying, 'waybill')
+    await takeSample(spying, testSchema)
     expect(statements).toHaveLength(3)
     for (const { text, values } of statements) {
       const rows = await database.rows(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, [...values])
@@ -132,7 +133,7 @@ describe('the sampler', () => {
     const telemetry = createTelemetry()
     const next = <Name extends 'sample.taken' | 'sample.failed'>(name: Name) =>
       new Promise<TelemetryEvents[Name]>((resolve) => telemetry.on(name, resolve))
-    const sampler = createSampler({ db, schema: 'waybill', telemetry, relayId: randomUUID(), intervalMs })
+    const sampler = createSampler({ db, schema: testSchema, telemetry, relayId: randomUUID(), intervalMs })
     return { sampler, next }
   }
 
@@ -150,7 +151,7 @@ describe('the sampler', () => {
     expect(second.sampler.latest()!.ageSeconds).toBeGreaterThan(0)
     await first.sampler.stop()
     await second.sampler.stop()
-    expect(await readSample(db, 'waybill')).toEqual({
+    expect(await readSample(db, testSchema)).toEqual({
       sample: first.sampler.latest()!.sample,
       ageSeconds: expect.any(Number),
       durationMs: expect.any(Number),
@@ -181,7 +182,7 @@ describe('the sampler', () => {
     }
     const sampler = createSampler({
       db: broken,
-      schema: 'waybill',
+      schema: testSchema,
       telemetry,
       relayId: randomUUID(),
       intervalMs: 20,
@@ -207,7 +208,7 @@ describe('readStatus', () => {
 
   it('counts by itself when there is no sample', async () => {
     await plant(database, dead, {})
-    expect(await readStatus(db, 'waybill')).toMatchObject({
+    expect(await readStatus(db, testSchema)).toMatchObject({
       counts: { pending: 1, dead: 1 },
       sampleAgeSeconds: 0,
       countLimit: 1_000_000,
@@ -221,20 +222,20 @@ describe('readStatus', () => {
 
   it('trusts a sample of 30 seconds, or any while a relay lives that will renew it', async () => {
     await storeSample(stored, '20 seconds')
-    const young = await readStatus(db, 'waybill')
+    const young = await readStatus(db, testSchema)
     expect(young.counts.dead).toBe(9)
     expect(young.sampleAgeSeconds).toBeGreaterThanOrEqual(20)
     await storeSample(stored, '40 seconds')
-    expect((await readStatus(db, 'waybill')).counts.dead).toBe(0)
+    expect((await readStatus(db, testSchema)).counts.dead).toBe(0)
     await plantRelay({}, '< 8')
-    expect((await readStatus(db, 'waybill')).counts.dead).toBe(9)
+    expect((await readStatus(db, testSchema)).counts.dead).toBe(9)
   })
 
   it('shows live relays, their buckets, and what nobody owns', async () => {
     await plantRelay({}, '>= 60', "now() - interval '1 second'")
     const one = await plantRelay({ wakeup: 'notify' }, '< 2')
     const two = await plantRelay({ wakeup: 'notify' }, 'BETWEEN 2 AND 50')
-    const status = await readStatus(db, 'waybill')
+    const status = await readStatus(db, testSchema)
     expect(status.relays.map(({ id, buckets }) => [id, buckets.length]).toSorted()).toEqual(
       [
         [one, 2],
@@ -265,7 +266,7 @@ describe('readStatus', () => {
       },
       '>= 32',
     )
-    const status = await readStatus(db, 'waybill')
+    const status = await readStatus(db, testSchema)
     expect(status.destinations).toEqual({
       bus: { state: 'down', since: at, error: 'refused' },
       hook: { state: 'up', since: null, error: null },
@@ -277,7 +278,7 @@ describe('readStatus', () => {
     'does not stumble over the info %j of another version',
     async (info) => {
       await plantRelay(info, '< 1')
-      const status = await readStatus(db, 'waybill')
+      const status = await readStatus(db, testSchema)
       expect(status.wakeup).toBeNull()
       expect(Object.values(status.destinations).every(({ state }) => state === 'unknown')).toBe(true)
     },

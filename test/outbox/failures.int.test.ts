@@ -2,9 +2,10 @@ import { beforeAll, expect, test } from 'vitest'
 import { pg as pgClient } from '../../src/clients/pg.ts'
 import { createOutbox } from '../../src/index.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 
 let db: TestDatabase
-const outbox = createOutbox({ client: pgClient() })
+const outbox = createOutbox({ client: pgClient(), schema: testSchema })
 const event = { type: 'order.created', aggregate: ['order', 'o-1'] as const, payload: {} }
 
 beforeAll(async () => {
@@ -16,11 +17,11 @@ test.each([
   ['a revision', { ...event, revision: 1 }],
 ])('a schema that was not migrated is named, for %s', async (_, tried) => {
   await db.query('BEGIN')
-  const elsewhere = createOutbox({ client: pgClient(), schema: 'My"Schema' })
+  const elsewhere = createOutbox({ client: pgClient(), schema: 'Not"Here' })
   await expect(elsewhere.publish(db.client, tried)).rejects.toMatchObject({
     code: 'SCHEMA_MISSING',
     message: expect.stringMatching(
-      /^the schema "My\\"Schema" of this database has no Waybill tables, run "waybill migrate" first/,
+      /^the schema "Not\\"Here" of this database has no Waybill tables, run "waybill migrate" first/,
     ),
   })
   await db.query('ROLLBACK')

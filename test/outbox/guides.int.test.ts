@@ -7,7 +7,7 @@ const statements = [...guide.matchAll(/```sql\n(.*?)```/gs)].map(([, sql]) => sq
 let db: TestDatabase
 
 beforeAll(async () => {
-  db = await createTestDatabase()
+  db = await createTestDatabase({ schema: 'waybill' })
 })
 
 test('the SQL of the guide writes events from any language', async () => {

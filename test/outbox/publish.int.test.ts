@@ -4,9 +4,10 @@ import { z } from 'zod'
 import { pg as pgClient } from '../../src/clients/pg.ts'
 import { type WaybillError, createOutbox } from '../../src/index.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 
 let db: TestDatabase
-const outbox = createOutbox({ client: pgClient() })
+const outbox = createOutbox({ client: pgClient(), schema: testSchema })
 const event = (n: number | string = 1) => ({
   type: 'order.created' as const,
   aggregate: ['order', `o-${n}`] as const,
@@ -47,7 +48,7 @@ describe('inside a transaction', () => {
       operationId: 'request-1',
     })
     const other = await db.connect()
-    expect((await other.query('SELECT FROM waybill.outbox_events')).rowCount).toBe(0)
+    expect((await other.query(db.sql('SELECT FROM "waybill".outbox_events'))).rowCount).toBe(0)
     await db.query('COMMIT')
     const [row] = await db.rows('SELECT *, payload::text AS body FROM "waybill".outbox_events')
     expect(row).toMatchObject({
@@ -127,6 +128,7 @@ describe('inside a transaction', () => {
   test('what the schema of the catalogue returns is what is stored', async () => {
     const typed = createOutbox({
       client: pgClient(),
+      schema: testSchema,
       events: { 'user.renamed': z.object({ name: z.string().trim(), at: z.date() }) },
     })
     await db.query('BEGIN')
@@ -191,6 +193,7 @@ describe('inside a transaction', () => {
 describe('an event that is refused', () => {
   const typed = createOutbox({
     client: pgClient(),
+    schema: testSchema,
     events: { 'order.created': z.object({ n: z.number() }) },
   })
 

@@ -3,11 +3,12 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { pg as pgClient } from '../../src/clients/pg.ts'
 import { type OutboxEvent, createOutbox } from '../../src/index.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 
 let db: TestDatabase
 let one: pg.Client
 let two: pg.Client
-const outbox = createOutbox({ client: pgClient() })
+const outbox = createOutbox({ client: pgClient(), schema: testSchema })
 
 beforeAll(async () => {
   db = await createTestDatabase()

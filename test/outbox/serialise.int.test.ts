@@ -3,11 +3,12 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { pg as pgClient } from '../../src/clients/pg.ts'
 import { createOutbox } from '../../src/index.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 
 let db: TestDatabase
 let one: pg.Client
 let two: pg.Client
-const outbox = createOutbox({ client: pgClient() })
+const outbox = createOutbox({ client: pgClient(), schema: testSchema })
 const event = (id: string, changes: object = {}) => ({
   type: 'moved',
   aggregate: ['van', id] as const,
@@ -70,7 +71,7 @@ describe('serialise', () => {
   })
 
   test('can be the default of an outbox, and be switched off for one call', async () => {
-    const strict = createOutbox({ client: pgClient(), serialise: true })
+    const strict = createOutbox({ client: pgClient(), schema: testSchema, serialise: true })
     await one.query('BEGIN')
     await strict.publish(one, event('v'), { serialise: false })
     expect(await locksOf(one)).toBe(0)
@@ -81,9 +82,11 @@ describe('serialise', () => {
   })
 
   test('takes no lock outside a transaction', async () => {
-    await expect(outbox.publish(one, event('v'), { serialise: true })).rejects.toMatchObject({
-      code: 'NOT_IN_TRANSACTION',
-    })
+    for (const tried of [event('v'), event('v', { revision: 1 })]) {
+      await expect(outbox.publish(one, tried, { serialise: true })).rejects.toMatchObject({
+        code: 'NOT_IN_TRANSACTION',
+      })
+    }
     expect(await locksOf(one)).toBe(0)
   })
 

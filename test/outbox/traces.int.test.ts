@@ -5,9 +5,10 @@ import { pg as pgClient } from '../../src/clients/pg.ts'
 import { createOutbox } from '../../src/index.ts'
 import { loadTraces, spanContextOf, startRelaySpan } from '../../src/telemetry/traces.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 
 let db: TestDatabase
-const outbox = createOutbox({ client: pgClient() })
+const outbox = createOutbox({ client: pgClient(), schema: testSchema })
 const event = { type: 'order.created', aggregate: ['order', 'o-1'] as const, payload: {} }
 const spans = new InMemorySpanExporter()
 const provider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] })

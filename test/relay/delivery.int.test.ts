@@ -164,8 +164,10 @@ describe('delivery', () => {
   test('delivers an event whose lower position commits later, and never waits for it', async () => {
     const [late, other] = await Promise.all([database.connect(), database.connect()])
     await late.query('BEGIN')
-    const insert = `INSERT INTO waybill.outbox_events (aggregate_type, aggregate_id, event_type, payload)
-                    VALUES ('order', $1, 'order.created', $2) RETURNING position`
+    const insert = database.sql(
+      `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
+       VALUES ('order', $1, 'order.created', $2) RETURNING position`,
+    )
     const low = await late.query(insert, ['late', { n: 1 }])
     const high = await other.query(insert, ['early', { n: 1 }])
     expect(BigInt(low.rows[0].position)).toBeLessThan(BigInt(high.rows[0].position))
@@ -302,7 +304,10 @@ describe('delivery', () => {
     for (const revision of [1, 2]) {
       await writer.query('BEGIN')
       await writer.query(publish)
-      await writer.query('SELECT waybill.outbox_publish_intents($1::text::jsonb)', intent(revision))
+      await writer.query(
+        database.sql('SELECT "waybill".outbox_publish_intents($1::text::jsonb)'),
+        intent(revision),
+      )
       if (revision === 1) await writer.query('COMMIT')
     }
     const publisher = recordingPublisher()

@@ -122,7 +122,7 @@ describe('buckets', () => {
     // Renewals wait for this lock; reads and inserts do not.
     const blocker = await database.connect()
     await blocker.query('BEGIN')
-    await blocker.query('SELECT FROM waybill.outbox_buckets FOR UPDATE')
+    await blocker.query(database.sql('SELECT FROM "waybill".outbox_buckets FOR UPDATE'))
     await relay.until('database.down')
     await delay(1_100)
     await insertEvents(database, [{ payload: { n: 1 } }])

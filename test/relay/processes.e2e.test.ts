@@ -20,7 +20,7 @@ async function configured(url: string, relay: Record<string, unknown> = {}): Pro
 }
 
 const startRelay = (cwd: string, database: TestDatabase) =>
-  startCli(['relay', '--port', '0'], { cwd, env: { WAYBILL_DATABASE_URL: database.url } })
+  startCli(['relay', '--port', '0'], { cwd, database })
 
 /** Numbers of an aggregate in the order of their first arrival, and how many arrivals there were in all. */
 function arrivals(receiver: Receiver, aggregate: string) {
@@ -137,7 +137,11 @@ describe('relay processes', () => {
       let deaths = 0
       for (;;) {
         const relay = startNode(`${projectFolder}test/relay/fixtures/killer-relay.ts`, [], {
-          env: { DATABASE_URL: database.url, MAX_ATTEMPTS: String(maxAttempts) },
+          env: {
+            DATABASE_URL: database.url,
+            SCHEMA: database.schema,
+            MAX_ATTEMPTS: String(maxAttempts),
+          },
         })
         const dead = relay.line(/^dead a-3: /)
         const ended = await Promise.race([

@@ -1,11 +1,12 @@
 import { inspect } from 'node:util'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { pg as pgClient } from '../../src/clients/pg.ts'
-import { inSchema } from '../../src/database/identifiers.ts'
+import { inSchema, quoteIdentifier } from '../../src/database/identifiers.ts'
 import { createOutbox } from '../../src/index.ts'
 import { latestVersion, migrate, printMigrations } from '../../src/schema/index.ts'
 import { checkSchemaVersion } from '../../src/schema/migrator.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { describeCatalog } from './catalog.ts'
 
 let db: TestDatabase
@@ -17,7 +18,7 @@ beforeAll(async () => {
 
 /** A schema of its own for each test, migrated or not. */
 let made = 0
-const newSchema = () => `s${++made}`
+const newSchema = () => `${testSchema}${++made}`
 const up = (schema: string, options: object = {}) => migrate({ databaseUrl: db.url, schema, ...options })
 const run = (sql: string, schema: string) => db.client.query(inSchema(sql, schema))
 
@@ -83,7 +84,7 @@ describe('migrate', () => {
     await run('UPDATE "waybill".schema_version SET version = 999', schema)
     const newer = {
       code: 'SCHEMA_NEWER',
-      message: `the schema "${schema}" is at version 999, newer than the ${newest} this program knows: upgrade waybill`,
+      message: `the schema ${JSON.stringify(schema)} is at version 999, newer than the ${newest} this program knows: upgrade waybill`,
     }
     await expect(up(schema)).rejects.toMatchObject(newer)
     await expect(up(schema, { to: 0 })).rejects.toMatchObject(newer)
@@ -94,7 +95,7 @@ describe('migrate', () => {
     const schema = newSchema()
     const missing = {
       code: 'SCHEMA_MISSING',
-      message: `the schema "${schema}" is not migrated, run "waybill migrate"`,
+      message: `the schema ${JSON.stringify(schema)} is not migrated, run "waybill migrate"`,
     }
     await expect(checkSchemaVersion(db.client, schema)).rejects.toMatchObject(missing)
     await up(schema)
@@ -119,7 +120,8 @@ describe('printed SQL', () => {
     const [printed, migrated] = [newSchema(), newSchema()]
     await db.client.query(printMigrations({ schema: printed }))
     await up(migrated)
-    const renamed = (lines: string[], schema: string) => lines.map((line) => line.replaceAll(schema, 'S'))
+    const renamed = (lines: string[], schema: string) =>
+      lines.map((line) => line.replaceAll(quoteIdentifier(schema), 'S').replaceAll(schema, 'S'))
     expect(renamed(await describeCatalog(db.client, printed), printed)).toEqual(
       renamed(await describeCatalog(db.client, migrated), migrated),
     )
@@ -232,7 +234,7 @@ describe('the number of buckets', () => {
     await up(schema, { buckets: 8 })
     await expect(up(schema, { buckets: 16 })).rejects.toMatchObject({
       code: 'CONFIGURATION_INVALID',
-      message: `the schema "${schema}" was made with 8 buckets, which cannot be changed to 16: set buckets to 8`,
+      message: `the schema ${JSON.stringify(schema)} was made with 8 buckets, which cannot be changed to 16: set buckets to 8`,
     })
   })
 })

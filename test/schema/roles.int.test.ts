@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { pg as pgClient } from '../../src/clients/pg.ts'
@@ -18,13 +17,12 @@ import { prune } from '../../src/operations/prune.ts'
 import { type Publisher, createRelay, rejectedBy } from '../../src/relay/index.ts'
 import { migrate } from '../../src/schema/index.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-
-const guide = readFileSync(new URL('../../docs/guides/roles.md', import.meta.url), 'utf8')
-const grants = [...guide.matchAll(/```sql\n(.*?)```/gs)].flatMap(([, block]) => block!.trim().split('\n'))
+import { testSchema } from '../support/target.ts'
+import { grants, grantsFor } from './grants.ts'
 
 let db: TestDatabase
 const made: string[] = []
-const outbox = createOutbox({ client: pgClient() })
+const outbox = createOutbox({ client: pgClient(), schema: testSchema })
 const event = { type: 'order.created', aggregate: ['order', 'o-1'] as const, payload: {} }
 
 /** Roles belong to the whole server, which other tests share: each gets the name of this database in front. */
@@ -42,19 +40,11 @@ const urlFor = (role: string) => {
   return url.href
 }
 const connectAs = (name: string) => db.connect({ connectionString: urlFor(roleName(name)) })
-/** The statements of the guide for one of its roles. */
-const grantsFor = (name: string) =>
-  grants
-    .filter((line) => line.endsWith(` TO waybill_${name};`))
-    .map((line) =>
-      line.replaceAll(`waybill_${name}`, roleName(name)).replace('DATABASE shop', `DATABASE ${db.name}`),
-    )
-
 beforeAll(async () => {
   db = await createTestDatabase()
   for (const name of ['writer', 'relay', 'consumer', 'viewer']) {
-    await createRole(name)
-    for (const grant of grantsFor(name)) await db.client.query(grant)
+    const role = await createRole(name)
+    for (const grant of grantsFor(db, name, role)) await db.client.query(grant)
   }
 })
 afterAll(async () => {
@@ -118,8 +108,9 @@ describe('a writer', () => {
   })
 
   test('inserts by itself, and wakes a relay that it cannot see', async () => {
-    const insert = `INSERT INTO waybill.outbox_events (aggregate_type, aggregate_id, event_type, payload)
-      VALUES ('order', 'o-2', 'order.created', '{}')`
+    const insert =
+      db.sql(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
+      VALUES ('order', 'o-2', 'order.created', '{}')`)
     await db.query(`INSERT INTO "waybill".outbox_relays (relay_id, host, process_id, version, expires_at, asleep_until)
       VALUES (gen_random_uuid(), 'h', 1, '0', now() + interval '1 minute', now() + interval '1 minute')`)
     const listener = await db.connect()
@@ -133,14 +124,14 @@ describe('a writer', () => {
   })
 
   test.each([
-    'SELECT FROM waybill.outbox_events',
-    'UPDATE waybill.outbox_events SET attempts = 0',
-    'DELETE FROM waybill.outbox_events',
-    'SELECT FROM waybill.outbox_relays',
-    'SELECT FROM waybill.outbox_dead_letters',
-    'DELETE FROM waybill.publication_heads',
+    'SELECT FROM "waybill".outbox_events',
+    'UPDATE "waybill".outbox_events SET attempts = 0',
+    'DELETE FROM "waybill".outbox_events',
+    'SELECT FROM "waybill".outbox_relays',
+    'SELECT FROM "waybill".outbox_dead_letters',
+    'DELETE FROM "waybill".publication_heads',
   ])('may not %s', async (sql) => {
-    await expect(writer.query(sql)).rejects.toMatchObject({ code: '42501' })
+    await expect(writer.query(db.sql(sql))).rejects.toMatchObject({ code: '42501' })
   })
 })
 
@@ -160,8 +151,8 @@ describe('a missing grant', () => {
     ]
     for (const [changes, lacks] of missing) {
       const error = await refusal(publish(client, changes))
-      expect(error).toMatchObject({ code: 'PERMISSION_DENIED', details: { role, schema: 'waybill' } })
-      expect(error.message).toContain(`role "${role}" lacks ${lacks}: its owner may run GRANT `)
+      expect(error).toMatchObject({ code: 'PERMISSION_DENIED', details: { role, schema: testSchema } })
+      expect(error.message).toContain(`role "${role}" lacks ${db.sql(lacks)}: its owner may run GRANT `)
       await db.client.query(grantIn(error))
       await publish(client, changes).catch(() => undefined)
     }
@@ -170,12 +161,14 @@ describe('a missing grant', () => {
 
   test('of a function is named as well', async () => {
     const name = 'outbox_publish_intents(jsonb)'
-    await db.client.query(`REVOKE EXECUTE ON FUNCTION waybill.${name} FROM PUBLIC`)
+    await db.query(`REVOKE EXECUTE ON FUNCTION "waybill".${name} FROM PUBLIC`)
     const error = await refusal(publish(client, { revision: 20 }))
-    expect(error.message).toContain('lacks EXECUTE on the function "waybill"."outbox_publish_intents"')
+    expect(error.message).toContain(
+      db.sql('lacks EXECUTE on the function "waybill"."outbox_publish_intents"'),
+    )
     await db.client.query(grantIn(error))
     await publish(client, { revision: 22 })
-    await db.client.query(`GRANT EXECUTE ON FUNCTION waybill.${name} TO PUBLIC`)
+    await db.query(`GRANT EXECUTE ON FUNCTION "waybill".${name} TO PUBLIC`)
   })
 
   test('leaves out nobody who used SET ROLE', async () => {
@@ -188,21 +181,18 @@ describe('a missing grant', () => {
 
   test('for the relay and for migrate is named the same way', async () => {
     const stranger = await createRole('stranger')
-    const connection = createConnection({ databaseUrl: urlFor(stranger), schema: 'waybill' })
-    const reading = await refusal(connection.query('SELECT FROM waybill.outbox_events'))
-    expect(reading.message).toMatch(
-      new RegExp(
-        `^role "${stranger}" lacks USAGE on the schema "waybill": its owner may run GRANT USAGE ON SCHEMA`,
-      ),
-    )
+    const connection = createConnection({ databaseUrl: urlFor(stranger), schema: testSchema })
+    const reading = await refusal(connection.query(db.sql('SELECT FROM "waybill".outbox_events')))
+    const lacks = `role "${stranger}" lacks USAGE on the schema "waybill": its owner may run GRANT USAGE ON SCHEMA`
+    expect(reading.message.startsWith(db.sql(lacks)), reading.message).toBe(true)
     await db.client.query(grantIn(reading))
-    const next = await refusal(connection.query('SELECT FROM waybill.outbox_events'))
+    const next = await refusal(connection.query(db.sql('SELECT FROM "waybill".outbox_events')))
     expect(next.message).toContain(
-      `GRANT SELECT, UPDATE, DELETE ON "waybill"."outbox_events" TO "${stranger}"`,
+      db.sql(`GRANT SELECT, UPDATE, DELETE ON "waybill"."outbox_events" TO "${stranger}"`),
     )
     await db.client.query(grantIn(next))
-    await connection.query('SELECT FROM waybill.outbox_events')
-    const deleting = await refusal(connection.query('DROP TABLE waybill.outbox_events'))
+    await connection.query(db.sql('SELECT FROM "waybill".outbox_events'))
+    const deleting = await refusal(connection.query(db.sql('DROP TABLE "waybill".outbox_events')))
     expect(deleting).toMatchObject({
       code: 'PERMISSION_DENIED',
       message: expect.stringContaining(
@@ -222,7 +212,7 @@ describe('a missing grant', () => {
 
 test('an owner needs CREATE on the database, and migrates up and down', async () => {
   const owner = await createRole('owner')
-  for (const grant of grantsFor('owner')) await db.client.query(grant)
+  for (const grant of grantsFor(db, 'owner', owner)) await db.client.query(grant)
   const options = { databaseUrl: urlFor(owner), schema: 'owned' }
   expect(await migrate(options)).toMatchObject({ applied: true })
   expect(await migrate({ ...options, wakeup: 'poll' })).toMatchObject({ applied: true })
@@ -247,49 +237,53 @@ test('a relay publishes, marks, buries, retries, discards and prunes', async () 
       ),
     close: () => Promise.resolve(),
   }
-  const drain = () => createRelay({ databaseUrl, destinations: { test: publisher } }).drain()
+  const drain = () =>
+    createRelay({ databaseUrl, schema: testSchema, destinations: { test: publisher } }).drain()
   expect(await drain()).toMatchObject({ published: 1, dead: 1 })
 
-  const connection = createConnection({ databaseUrl, schema: 'waybill' })
-  expect(await retryDeadLetters(connection, 'waybill', { all: true })).toMatchObject({ changed: 1 })
+  const connection = createConnection({ databaseUrl, schema: testSchema })
+  expect(await retryDeadLetters(connection, testSchema, { all: true })).toMatchObject({ changed: 1 })
   expect(await drain()).toMatchObject({ dead: 1 })
-  expect(await discardDeadLetters(connection, 'waybill', { all: true, reason: 'test' })).toMatchObject({
+  expect(await discardDeadLetters(connection, testSchema, { all: true, reason: 'test' })).toMatchObject({
     changed: 1,
   })
   const task = {
     db: connection,
-    schema: 'waybill',
+    schema: testSchema,
     name: 'prune',
     owner: randomUUID(),
     leaseMs: 1000,
   } as const
   expect(await claimTask(task, 0)).toBe(true)
-  expect(await takeSample(connection, 'waybill')).toMatchObject({ counts: { pending: 0, dead: 0 } })
-  expect(await prune(connection, 'waybill', { processedDays: 0 })).toMatchObject({ deleted: 1 })
+  expect(await takeSample(connection, testSchema)).toMatchObject({ counts: { pending: 0, dead: 0 } })
+  expect(await prune(connection, testSchema, { processedDays: 0 })).toMatchObject({ deleted: 1 })
   await connection.close()
 })
 
 test('a consumer keeps its inbox, effects and projections, and cannot read the outbox', async () => {
   const consumer = await connectAs('consumer')
-  await consumer.query(`INSERT INTO waybill.processed_events (consumer, event_id, result) VALUES ('c', 'e', 'applied')
+  const run = (sql: string) => consumer.query(db.sql(sql))
+  await run(`INSERT INTO "waybill".processed_events (consumer, event_id, result) VALUES ('c', 'e', 'applied')
     ON CONFLICT (consumer, event_id) DO UPDATE SET attempts = processed_events.attempts + 1 RETURNING attempts`)
-  await consumer.query(`INSERT INTO waybill.projection_revisions (projection, aggregate_type, aggregate_id, revision, event_id)
+  await run(`INSERT INTO "waybill".projection_revisions (projection, aggregate_type, aggregate_id, revision, event_id)
     VALUES ('p', 'a', '1', 1, 'e') ON CONFLICT (projection, aggregate_type, aggregate_id)
     DO UPDATE SET revision = excluded.revision WHERE projection_revisions.revision < excluded.revision`)
-  await consumer.query(`INSERT INTO waybill.consumer_effects (consumer, effect_key, event_id) VALUES ('c', 'k', 'e')
+  await run(`INSERT INTO "waybill".consumer_effects (consumer, effect_key, event_id) VALUES ('c', 'k', 'e')
     ON CONFLICT (consumer, effect_key) DO NOTHING`)
-  await consumer.query('DELETE FROM waybill.processed_events')
-  await expect(consumer.query('SELECT FROM waybill.outbox_events')).rejects.toMatchObject({ code: '42501' })
+  await run('DELETE FROM "waybill".processed_events')
+  await expect(run('SELECT FROM "waybill".outbox_events')).rejects.toMatchObject({ code: '42501' })
 })
 
 test('a viewer reads every table and view, and changes none', async () => {
   const viewer = await connectAs('viewer')
   const tables = await db.rows(
-    `SELECT relname AS name FROM pg_class WHERE relnamespace = 'waybill'::regnamespace AND relkind IN ('r', 'v')`,
+    `SELECT relname AS name FROM pg_class WHERE relnamespace = '"waybill"'::regnamespace AND relkind IN ('r', 'v')`,
   )
   expect(tables.length).toBeGreaterThan(10)
   for (const { name } of tables) {
-    await viewer.query(`SELECT FROM waybill.${name}`)
-    await expect(viewer.query(`DELETE FROM waybill.${name}`)).rejects.toMatchObject({ code: '42501' })
+    await viewer.query(db.sql(`SELECT FROM "waybill".${name}`))
+    await expect(viewer.query(db.sql(`DELETE FROM "waybill".${name}`))).rejects.toMatchObject({
+      code: '42501',
+    })
   }
 })

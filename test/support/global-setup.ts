@@ -2,12 +2,13 @@ import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from '../../scripts/embedded-postgres.ts'
 import { migrate } from '../../src/schema/migrator.ts'
+import { testMajor, testSchema } from './target.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
     /** Superuser, database `postgres` of the server that the whole run shares. */
     postgresUrl: string
-    /** A migrated database (schema `waybill`, default buckets) that nobody may connect to: a template. */
+    /** A migrated database (the schema of the run, default buckets) that nobody may connect to: a template. */
     templateDatabase: string
     /** True when the server goes away after the run, with everything in it. */
     serverIsOurs: boolean
@@ -43,7 +44,8 @@ async function start(): Promise<Shared> {
   const given = process.env['WAYBILL_TEST_POSTGRES_URL']
   if (given !== undefined) return prepare(given, () => Promise.resolve())
   // Fewer checkpoints: each would make all tests wait for the disk.
-  const server = await startPostgres({ settings: { max_wal_size: '2GB', checkpoint_timeout: '30min' } })
+  const settings = { max_wal_size: '2GB', checkpoint_timeout: '30min' }
+  const server = await startPostgres({ major: testMajor, settings })
   return prepare(server.url, () => server.stop())
 }
 
@@ -53,7 +55,7 @@ async function prepare(postgresUrl: string, stop: () => Promise<void>): Promise<
     await run(postgresUrl, `CREATE DATABASE ${templateDatabase}`)
     const url = new URL(postgresUrl)
     url.pathname = `/${templateDatabase}`
-    await migrate({ databaseUrl: url.href })
+    await migrate({ databaseUrl: url.href, schema: testSchema })
     // A connection to the template would make every copy fail.
     await run(postgresUrl, `ALTER DATABASE ${templateDatabase} WITH ALLOW_CONNECTIONS false`)
   } catch (error) {

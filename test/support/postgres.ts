@@ -5,9 +5,10 @@ import { type PostgresOptions, type PostgresServer, startPostgres } from '../../
 import { inSchema } from '../../src/database/identifiers.ts'
 import { migrate } from '../../src/schema/migrator.ts'
 import { atEndOfFile } from './cleanups.ts'
+import { testMajor, testSchema } from './target.ts'
 
 export interface TestDatabaseOptions {
-  /** Default: `waybill`. */
+  /** Default: that of the run, `waybill` when it has none. */
   schema?: string
   /** False: an empty database. Default: true. */
   migrated?: boolean
@@ -31,6 +32,8 @@ export interface TestDatabase {
   ): Promise<{ rows: Row[]; rowCount: number | null }>
   /** As `query`, only the rows. */
   rows<Row = Record<string, any>>(sql: string, values?: unknown[]): Promise<Row[]>
+  /** SQL that is written for the schema `"waybill".`, as other connections need it. */
+  sql(text: string): string
   /** Another connection, closed at the end of the test file. */
   connect(options?: pg.ClientConfig): Promise<pg.Client>
   /** Ends every connection to the database and removes it. Not needed: the end of the test file sees to it. */
@@ -39,9 +42,9 @@ export interface TestDatabase {
 
 /** A database of its own for this test file: a copy of the migrated template, made in milliseconds. */
 export async function createTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
-  const { schema = 'waybill', migrated = true, buckets, server } = options
+  const { schema = testSchema, migrated = true, buckets, server } = options
   const serverUrl = server?.url ?? inject('postgresUrl')
-  const copy = migrated && schema === 'waybill' && buckets === undefined && server === undefined
+  const copy = migrated && schema === testSchema && buckets === undefined && server === undefined
   const name = `test_${randomBytes(6).toString('hex')}`
   const template = copy ? inject('templateDatabase') : 'template0'
   await onServer(serverUrl, `CREATE DATABASE ${name} TEMPLATE ${template}`)
@@ -64,6 +67,7 @@ export async function createTestDatabase(options: TestDatabaseOptions = {}): Pro
     if (dropped !== undefined) return
     // A server of the test's own may be down by now, and takes its databases with it.
     if (server !== undefined) return endAll(clients)
+    await expectNoDefault(url.href, schema)
     // Dropping costs a checkpoint: a server that goes away after the run only has to be free of the database's
     // sessions and slots.
     return inject('serverIsOurs') ? release(serverUrl, name, clients) : drop()
@@ -73,15 +77,17 @@ export async function createTestDatabase(options: TestDatabaseOptions = {}): Pro
     await migrate({ databaseUrl: url.href, schema, ...(buckets === undefined ? {} : { buckets }) })
   }
   const client = await connect()
-  const query: TestDatabase['query'] = async (sql, values = []) =>
-    (await client.query(inSchema(sql, schema), values)) as never
+  const sql = (text: string) => inSchema(text, schema)
+  const query: TestDatabase['query'] = async (text, values = []) =>
+    (await client.query(sql(text), values)) as never
   return {
     url: url.href,
     name,
     schema,
     client,
     query,
-    rows: async (sql, values) => (await query(sql, values)).rows as never,
+    rows: async (text, values) => (await query(text, values)).rows as never,
+    sql,
     connect,
     drop,
   }
@@ -89,9 +95,21 @@ export async function createTestDatabase(options: TestDatabaseOptions = {}): Pro
 
 /** A server of this test file's own, stopped at its end: for tests that restart or kill it. */
 export async function startTestServer(options: PostgresOptions = {}): Promise<PostgresServer> {
-  const server = await startPostgres(options)
+  const server = await startPostgres({ major: testMajor, ...options })
   atEndOfFile(() => server.stop())
   return server
+}
+
+/** Whatever forgot to say where it works has worked in the default schema, and tested nothing in that of the run. */
+async function expectNoDefault(url: string, schema: string): Promise<void> {
+  if (schema === 'waybill') return
+  const message = `a test worked in the schema "waybill" of a database whose schema is another: pass database.schema`
+  await onServer(
+    url,
+    `DO $$ BEGIN
+       IF to_regnamespace('waybill') IS NOT NULL THEN RAISE EXCEPTION '${message}'; END IF;
+     END $$`,
+  )
 }
 
 async function dropDatabase(serverUrl: string, name: string, clients: readonly pg.Client[]): Promise<void> {

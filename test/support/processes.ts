@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { atEndOfFile } from './cleanups.ts'
+import type { TestDatabase } from './postgres.ts'
 
 export interface ProcessOptions {
   /** Added to PATH, HOME and TMPDIR: nothing else of this process is inherited. */
@@ -122,15 +123,27 @@ export function startNode(
   return startProcess(process.execPath, [...loader, script, ...args], options)
 }
 
+export interface CliOptions extends ProcessOptions {
+  /** Where it works, as its variables say. */
+  database?: Pick<TestDatabase, 'url' | 'schema'>
+}
+
 /** Starts `waybill` as built into dist/, which the set-up of the e2e tests makes. */
-export function startCli(args: readonly string[], options?: ProcessOptions): TestProcess {
-  return startNode(`${projectFolder}dist/cli/main.js`, args, options)
+export function startCli(args: readonly string[], options: CliOptions = {}): TestProcess {
+  const { database, ...rest } = options
+  const env = { ...(database && variablesOf(database)), ...options.env }
+  return startNode(`${projectFolder}dist/cli/main.js`, args, { ...rest, env })
+}
+
+/** The variables that lead `waybill` to a database. What is its default stays unsaid, so that the default is tested. */
+export function variablesOf({ url, schema }: Pick<TestDatabase, 'url' | 'schema'>): Record<string, string> {
+  return { WAYBILL_DATABASE_URL: url, ...(schema === 'waybill' ? {} : { WAYBILL_SCHEMA: schema }) }
 }
 
 /** Runs `waybill` to its end. */
 export async function runCli(
   args: readonly string[],
-  options?: ProcessOptions,
+  options?: CliOptions,
 ): Promise<Exit & { stdout: string; stderr: string }> {
   const run = startCli(args, options)
   const exit = await run.exit

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { type TestContext, describe, it } from 'vitest'
-import { findBinaries } from '../../scripts/embedded-postgres.ts'
 
 declare module 'vitest' {
   export interface TaskMeta {
@@ -10,11 +9,8 @@ declare module 'vitest' {
   }
 }
 
-/** The majors that come from test/postgres-majors; PostgreSQL 18 is always there. */
-export const postgresMajors = [14, 15, 16, 17] as const
-
 /** Everything that a test may need and a machine may lack. */
-export type ServiceName = 'rabbitmq' | 'pgbouncer' | `postgres-${(typeof postgresMajors)[number]}`
+export type ServiceName = 'rabbitmq' | 'pgbouncer'
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
@@ -45,13 +41,9 @@ export function whyMissing(service: ServiceName): string | undefined {
     const there = process.env['WAYBILL_TEST_RABBITMQ_URL'] !== undefined || findRabbitmq() !== undefined
     return there ? undefined : 'rabbitmq-server is not installed (scripts/install-test-services.sh)'
   }
-  if (service === 'pgbouncer') {
-    return findPgbouncer() === undefined
-      ? 'pgbouncer is not installed (scripts/install-test-services.sh)'
-      : undefined
-  }
-  const major = Number(service.slice('postgres-'.length))
-  return findBinaries(major) === undefined ? 'run npm ci in test/postgres-majors' : undefined
+  return findPgbouncer() === undefined
+    ? 'pgbouncer is not installed (scripts/install-test-services.sh)'
+    : undefined
 }
 
 /** A suite that needs a service: skipped by name where it is missing. Start the service in `beforeAll`. */

@@ -16,8 +16,8 @@ export interface Standby extends PostgresServer {
 const prefix = 'waybill-standby-'
 
 /**
- * A hot standby of a running server. A base backup made by copying the files between pg_backup_start and
- * pg_backup_stop, since the embedded binaries have no pg_basebackup. With `synchronous`, the primary acknowledges a
+ * A hot standby of a running server. A base backup made by copying the files between the start and the stop
+ * of a backup, since the embedded binaries have no pg_basebackup. With `synchronous`, the primary acknowledges a
  * commit only when the standby has it: then a failover loses nothing.
  */
 export async function startStandby(
@@ -28,18 +28,18 @@ export async function startStandby(
   const folder = makeFolder(prefix)
   atEndOfFile(() => rmSync(folder, { recursive: true, force: true }))
   const dataDirectory = join(folder, 'data')
+  const backup = backupStatements(primary.major)
   await withClient(primary.url, async (client) => {
-    await client.query(`SELECT pg_backup_start('standby', fast => true)`)
+    await client.query(backup.start)
     copyData(primary.dataDirectory, dataDirectory)
-    const { rows } = await client.query<{ labelfile: string }>(
-      'SELECT labelfile FROM pg_backup_stop(wait_for_archive => false)',
-    )
+    const { rows } = await client.query<{ labelfile: string }>(backup.stop)
     writeFileSync(join(dataDirectory, 'backup_label'), rows[0]!.labelfile)
   })
   writeFileSync(join(dataDirectory, 'standby.signal'), '')
   own(dataDirectory)
   const { username, password, hostname, port } = new URL(primary.url)
   const server = await startPostgres({
+    major: primary.major,
     dataDirectory,
     settings: {
       primary_conninfo: `host=${hostname} port=${port} user=${username} password=${password} application_name=standby`,
@@ -76,6 +76,19 @@ export async function startStandby(
         await client.query('SELECT pg_reload_conf()')
       }),
   }
+}
+
+/** PostgreSQL 14 has another kind of backup beside this one, and both under other names. */
+function backupStatements(major: number): { start: string; stop: string } {
+  return major < 15
+    ? {
+        start: `SELECT pg_start_backup('standby', fast => true, exclusive => false)`,
+        stop: 'SELECT labelfile FROM pg_stop_backup(exclusive => false, wait_for_archive => false)',
+      }
+    : {
+        start: `SELECT pg_backup_start('standby', fast => true)`,
+        stop: 'SELECT labelfile FROM pg_backup_stop(wait_for_archive => false)',
+      }
 }
 
 /** Not the files of a running server, nor what belongs to its own WAL: the standby fetches that. */

@@ -2,15 +2,19 @@ import { AssertionError } from 'node:assert'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { pg } from '../../src/clients/pg.ts'
 import { createOutbox } from '../../src/outbox/outbox.ts'
-import { assertPublished } from '../../src/testing/assert-published.ts'
+import { type ExpectedEvent, assertPublished } from '../../src/testing/assert-published.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 
 describe('assertPublished', () => {
   let database: TestDatabase
-  const outbox = createOutbox({ client: pg() })
+  const outbox = createOutbox({ client: pg(), schema: testSchema })
   beforeAll(async () => {
     database = await createTestDatabase()
   })
+
+  const assertHere = (expected: ExpectedEvent) =>
+    assertPublished(database.client, expected, { schema: testSchema })
 
   async function inTransaction(work: () => Promise<void>): Promise<void> {
     await database.client.query('BEGIN')
@@ -34,7 +38,7 @@ describe('assertPublished', () => {
   it('finds the event before the commit, and answers what it found', async () => {
     await inTransaction(async () => {
       await publishOrder()
-      const [event] = await assertPublished(database.client, {
+      const [event] = await assertHere({
         type: 'order.created',
         aggregate: ['order', 'o-1'],
         payload: { id: 'o-1', total: 1.5 },
@@ -66,7 +70,7 @@ describe('assertPublished', () => {
   ])('fails for %o', async (expected) => {
     await inTransaction(async () => {
       await publishOrder()
-      await expect(assertPublished(database.client, expected)).rejects.toBeInstanceOf(AssertionError)
+      await expect(assertHere(expected)).rejects.toBeInstanceOf(AssertionError)
     })
   })
 
@@ -74,7 +78,7 @@ describe('assertPublished', () => {
     await inTransaction(async () => {
       await publishOrder()
       await expect(
-        assertPublished(database.client, {
+        assertHere({
           type: 'order.paid',
           aggregate: ['order', 'o-1'],
           payload: { a: 'hidden' },
@@ -84,17 +88,17 @@ describe('assertPublished', () => {
           'the latest of this aggregate: order.created revision 7',
       )
     })
-    await expect(assertPublished(database.client, {})).rejects.toThrow(
+    await expect(assertHere({})).rejects.toThrow(
       'expected at least one event in the outbox with any content, found 0; there is no event in the outbox ' +
         '(was it published in a transaction that this client sees?)',
     )
   })
 
   it('looks into the schema that it is told', async () => {
-    const other = await createTestDatabase({ schema: 'My"Schema' })
+    const other = await createTestDatabase({ schema: 'Other"Schema' })
     await other.query(
       `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload) VALUES ('a', 'b', 'c', '{}')`,
     )
-    expect(await assertPublished(other.client, { type: 'c' }, { schema: 'My"Schema' })).toHaveLength(1)
+    expect(await assertPublished(other.client, { type: 'c' }, { schema: 'Other"Schema' })).toHaveLength(1)
   })
 })

@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import pg from 'pg'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, inject, it } from 'vitest'
 import { isAlive } from '../../scripts/embedded-postgres/processes.ts'
 import { createTestDatabase, startTestServer } from '../support/postgres.ts'
+import { testMajor, testSchema } from '../support/target.ts'
 
 describe('a test database', () => {
   it('is migrated and empty, and apart from every other', async () => {
@@ -14,8 +15,22 @@ describe('a test database', () => {
     expect(await b.rows('SELECT aggregate_id FROM "waybill".outbox_events')).toEqual([])
   })
 
+  it('is in the schema of the run, and on its major', async () => {
+    const database = await createTestDatabase()
+    const schemas = await database.rows(
+      `SELECT nspname AS name FROM pg_namespace WHERE nspname NOT IN ('public', 'information_schema') AND nspname !~ '^pg_'`,
+    )
+    expect(schemas).toEqual([{ name: testSchema }])
+    const own = await createTestDatabase({ server: await startTestServer() })
+    for (const { rows } of inject('serverIsOurs') ? [database, own] : [own]) {
+      expect(await rows('SHOW server_version')).toEqual([
+        { server_version: expect.stringMatching(new RegExp(`^${testMajor}\\.`)) },
+      ])
+    }
+  })
+
   it('may have another schema, or none', async () => {
-    const odd = await createTestDatabase({ schema: 'My"Schema', buckets: 8 })
+    const odd = await createTestDatabase({ schema: 'Another"Schema', buckets: 8 })
     expect(await odd.rows('SELECT count(*) FROM "waybill".outbox_events')).toEqual([{ count: '0' }])
     const bare = await createTestDatabase({ migrated: false })
     await expect(bare.query('SELECT FROM "waybill".outbox_events')).rejects.toMatchObject({ code: '42P01' })
