@@ -14,7 +14,7 @@ declare module 'vitest' {
 export const postgresMajors = [14, 15, 16, 17] as const
 
 /** Everything that a test may need and a machine may lack. */
-export type ServiceName = 'rabbitmq' | 'pgbouncer' | `postgres-${(typeof postgresMajors)[number]}`
+export type ServiceName = 'rabbitmq' | 'sqs' | 'pgbouncer' | `postgres-${(typeof postgresMajors)[number]}`
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
@@ -39,11 +39,24 @@ export function findPgbouncer(): string | undefined {
   return findProgram('pgbouncer', ['/usr/sbin'])
 }
 
+function findFauxqs(): string | undefined {
+  try {
+    return import.meta.resolve('fauxqs')
+  } catch {
+    return undefined
+  }
+}
+
 /** Why a service cannot be had here, or undefined when it can. */
 export function whyMissing(service: ServiceName): string | undefined {
   if (service === 'rabbitmq') {
     const there = process.env['WAYBILL_TEST_RABBITMQ_URL'] !== undefined || findRabbitmq() !== undefined
     return there ? undefined : 'rabbitmq-server is not installed (scripts/install-test-services.sh)'
+  }
+  if (service === 'sqs') {
+    // A package of npm, with nothing to install beside it.
+    const there = process.env['WAYBILL_TEST_SQS_URL'] !== undefined || findFauxqs() !== undefined
+    return there ? undefined : 'the package fauxqs is not installed (npm ci)'
   }
   if (service === 'pgbouncer') {
     return findPgbouncer() === undefined
