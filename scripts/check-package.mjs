@@ -7,7 +7,11 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const project = fileURLToPath(new URL('..', import.meta.url))
-const { exports: entryPoints, version } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'))
+const {
+  exports: entryPoints,
+  peerDependencies,
+  version,
+} = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'))
 const work = mkdtempSync(join(tmpdir(), 'waybill-package-'))
 process.on('exit', () => rmSync(work, { recursive: true, force: true }))
 
@@ -15,13 +19,13 @@ process.on('exit', () => rmSync(work, { recursive: true, force: true }))
 const notForWriters = [
   'pg',
   'undici',
-  'rabbitmq-client',
   'hono',
   'prom-client',
   'pino',
   'commander',
   'jiti',
   'yaml',
+  ...Object.keys(peerDependencies),
 ]
 
 step('build', () => run(process.execPath, [join(project, 'scripts/build.mjs')]))

@@ -7,6 +7,8 @@ import type { Broker } from './broker.ts'
 const modules: Readonly<Record<string, () => Promise<{ broker: Broker }>>> = {
   handler: () => import('./handler.ts'),
   rabbitmq: () => import('./rabbitmq.ts'),
+  sns: () => import('./sns.ts'),
+  sqs: () => import('./sqs.ts'),
   stdout: () => import('./stdout.ts'),
   webhook: () => import('./webhook.ts'),
 }

@@ -17,6 +17,16 @@ export interface BindingRules {
   /** @throws EVENT_UNDELIVERABLE for a name that this broker cannot carry. */
   readonly checkName: (name: string) => void
   readonly encodeValue: (value: string) => string
+  /** For a broker that takes few headers: see `fold.ts`. */
+  readonly fold?: FoldRules
+}
+
+/** How many headers a broker takes, and which texts. */
+export interface FoldRules {
+  readonly limit: number
+  /** Name of the header that holds the others, as JSON. */
+  readonly into: string
+  readonly carries: (value: string) => boolean
 }
 
 export interface HeaderNames {
@@ -81,7 +91,18 @@ export const bindings: Readonly<Record<Binding, BindingRules>> = {
   nats: anything,
   plain: anything,
   redis: { ...anything, cloudEventsPrefix: 'ce_' },
-  sqs: anything,
+  // SNS is the same: its messages end up in SQS.
+  sqs: {
+    ...anything,
+    fold: { limit: 10, into: 'headers', carries: (value) => value !== '' && isXmlText(value) },
+  },
+}
+
+const notXml = /[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/u
+
+/** True for a text that XML 1.0 can hold: all that SQS takes. */
+export function isXmlText(text: string): boolean {
+  return !notXml.test(text)
 }
 
 function checkAmqpName(name: string): void {

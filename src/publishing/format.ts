@@ -1,4 +1,5 @@
 import { type BindingRules, type Binding, bindings } from './bindings.ts'
+import { foldHeaders } from './fold.ts'
 import type { Message, PublisherObserver } from './publisher.ts'
 
 /** A message in the terms of one broker. */
@@ -34,7 +35,8 @@ const toldLimit = 1000
 /**
  * The one place that says which headers a message has. In order: id, eventType, aggregateType, aggregateId,
  * createdAt, revision, operationId, replay, then traceparent and tracestate, then the event's own headers, of
- * which none can take the place of one of these, however its name is written.
+ * which none can take the place of one of these, however its name is written. Where a broker takes few headers,
+ * some of them are folded into one.
  */
 export function createEncoder(options: EncoderOptions): Encoder {
   const { binding, cloudEventsSource = '/waybill', reserved = [] } = options
@@ -66,8 +68,15 @@ export function createEncoder(options: EncoderOptions): Encoder {
       }
       if (format !== 'debezium' && rules.contentTypeHeader) headers.push(['content-type', contentType])
       addTrace(headers, message, dropped)
+      const ours = headers.length
       addOwn(headers, message, rules, reservedNames, dropped)
-      return { body, contentType, headers }
+      const { fold } = rules
+      return {
+        body,
+        contentType,
+        headers:
+          fold === undefined ? headers : foldHeaders(headers.slice(0, ours), headers.slice(ours), fold),
+      }
     },
     observe(next) {
       observer = next

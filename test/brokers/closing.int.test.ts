@@ -2,11 +2,19 @@ import { describe, expect, it } from 'vitest'
 import { consumeQueue } from '../support/amqp-consumer.ts'
 import { startNode } from '../support/processes.ts'
 import { startRabbitmq } from '../support/rabbitmq.ts'
+import { awsCredentials, awsRegion, startAws } from '../support/aws.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { requireService } from '../support/services.ts'
+import { consumeSqs } from '../support/sqs-consumer.ts'
 
-async function expectExit(type: string, options: object, topic = 'outbox.event.contract') {
-  const run = startNode('test/brokers/fixtures/publish-and-close.ts', [type, JSON.stringify(options), topic])
+async function expectExit(
+  type: string,
+  options: object,
+  topic = 'outbox.event.contract',
+  env: Record<string, string> = {},
+) {
+  const args = [type, JSON.stringify(options), topic]
+  const run = startNode('test/brokers/fixtures/publish-and-close.ts', args, { env })
   await run.line(/^closed after published$/)
   const closed = performance.now()
   expect(await run.exit).toEqual({ code: 0, signal: null })
@@ -28,6 +36,23 @@ describe('a closed publisher leaves nothing behind that keeps the process alive'
     const queue = await consumeQueue(server.url, 'closing')
     await expectExit('rabbitmq', { url: server.url }, 'closing')
     expect(await queue.waitFor(1)).toHaveLength(1)
+  })
+
+  it('sqs', async (context) => {
+    requireService(context, 'sqs')
+    const { url, sqs, createQueue } = await startAws()
+    const consumer = consumeSqs(sqs, await createQueue('closing.fifo'))
+    await expectExit('sqs', { endpoint: url, region: awsRegion }, 'closing', awsCredentials)
+    expect(await consumer.waitFor(1)).toHaveLength(1)
+  })
+
+  it('sns', async (context) => {
+    requireService(context, 'sqs')
+    const { url, sqs, createQueue, createTopic } = await startAws()
+    const consumer = consumeSqs(sqs, await createQueue('behind'))
+    const topicArn = await createTopic('closing', ['behind'])
+    await expectExit('sns', { endpoint: url, topicArn }, 'closing', awsCredentials)
+    expect(await consumer.waitFor(1)).toHaveLength(1)
   })
 
   it('stdout', async () => {

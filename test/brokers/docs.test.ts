@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { awsMeanings } from '../../src/brokers/aws/answers.ts'
 import { configurationSpec } from '../../src/configuration/spec.ts'
 import { resolveOptions } from '../../src/options.ts'
 import { brokerTypes, loadBrokerSpecs } from '../../src/brokers/registry.ts'
-import { codeOf, compile, pagesIn } from '../support/compile.ts'
+import { codeOf, compile, configurationsOf, pagesIn } from '../support/compile.ts'
 import { optionTable, page, tablesOf, updateTables } from '../configuration/reference.ts'
 
 const specs = await loadBrokerSpecs()
@@ -18,6 +19,10 @@ describe('the page of each broker', () => {
 
   it.each([...brokerTypes])('%s says what it guarantees', (type) => {
     expect(page(`../brokers/${type}.md`)).toMatch(/\n## Guarantees\n[^]*\*\*Delivery\*\*[^]*\*\*Order\*\*/)
+  })
+
+  it('sqs lists each code that AWS is known to answer with', () => {
+    for (const code of Object.keys(awsMeanings)) expect(page('../brokers/sqs.md')).toContain(`\`${code}\``)
   })
 
   it('webhook lists the meaning of each status', async () => {
@@ -58,18 +63,10 @@ describe('the examples of these pages', () => {
 
   it('are configurations that the program takes', () => {
     const all = configurationSpec(specs)
-    const examples = pages
-      .flatMap((name) => codeOf(name, 'json'))
-      .map((text) => JSON.parse(text) as object)
-      .filter((value) => 'destinations' in value)
+    const examples = pages.flatMap(configurationsOf)
     expect(examples.length).toBeGreaterThan(3)
     for (const example of examples) {
-      const filled = JSON.parse(
-        JSON.stringify(example)
-          .replaceAll('"${AMQP_URL}"', '"amqp://127.0.0.1"')
-          .replaceAll(/\$\{\w+\}/g, 'secret'),
-      ) as object
-      expect(Object.keys(resolveOptions(all, filled).destinations).length).toBeGreaterThan(0)
+      expect(Object.keys(resolveOptions(all, example).destinations).length).toBeGreaterThan(0)
     }
   })
 })

@@ -22,7 +22,8 @@ describe('the registry of brokers', () => {
     await expect(createBrokerPublisher('bus', 'rabitmq', {})).rejects.toMatchObject({
       code: 'CONFIGURATION_INVALID',
       message:
-        'expected destinations.bus.type to be one of handler, rabbitmq, stdout, webhook, got "rabitmq", did you mean "rabbitmq"?',
+        `expected destinations.bus.type to be one of ${brokerTypes.join(', ')}, got "rabitmq", ` +
+        'did you mean "rabbitmq"?',
     })
     await expect(createBrokerPublisher('bus', '__proto__', {})).rejects.toThrow(/destinations\.bus\.type/)
   })
@@ -58,8 +59,8 @@ describe('the registry of brokers', () => {
   })
 })
 
-describe('a library that is not installed', () => {
-  it('is named, with the command that installs it', async () => {
+describe('a library', () => {
+  it('that is not installed is named, with the command that installs it', async () => {
     const name = 'a-package-that-is-not-installed'
     await expect(loadDependency('rabbitmq', 'rabbitmq-client', () => import(name))).rejects.toMatchObject({
       code: 'DEPENDENCY_MISSING',

@@ -1,36 +1,8 @@
-import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
+import packageJson from '../../package.json' with { type: 'json' }
+import { brokerTypes } from '../../src/brokers/registry.ts'
 import * as waybill from '../../src/index.ts'
-
-/** Every package that Node loads for a module, and those that it may load later by `import()`. */
-function packagesOf(entry: string) {
-  const seen = new Set<string>()
-  const loaded = new Set<string>()
-  const later = new Set<string>()
-  function visit(file: string): void {
-    if (seen.has(file)) return
-    seen.add(file)
-    // What remains is what runs: imports of types are erased.
-    const { outputText } = ts.transpileModule(readFileSync(file, 'utf8'), {
-      compilerOptions: {
-        module: ts.ModuleKind.ESNext,
-        target: ts.ScriptTarget.ES2023,
-        verbatimModuleSyntax: true,
-      },
-    })
-    for (const { fileName } of ts.preProcessFile(outputText).importedFiles) {
-      if (fileName.startsWith('.')) visit(fileURLToPath(new URL(fileName, `file://${file}`)))
-      else if (!fileName.startsWith('node:')) {
-        const isDynamic = outputText.includes(`import('${fileName}')`)
-        ;(isDynamic ? later : loaded).add(fileName)
-      }
-    }
-  }
-  visit(fileURLToPath(new URL(`../../src/${entry}`, import.meta.url)))
-  return { loaded: [...loaded], later: [...later], files: seen.size }
-}
+import { packagesOf } from '../support/imports.ts'
 
 describe('importing', () => {
   test('waybill loads uuid and nothing else', () => {
@@ -53,6 +25,40 @@ describe('importing', () => {
 
   test('waybill/migrations loads pg, so that the check above can fail', () => {
     expect(packagesOf('schema/index.ts').loaded).toEqual(['pg'])
+  })
+})
+
+/** What a broker's module loads when a publisher is made. */
+const librariesOf = (type: string) => packagesOf(`brokers/${type}.ts`).later
+const libraries = [...new Set(brokerTypes.flatMap(librariesOf))]
+
+/** The module behind each name that the package exports. */
+const subpaths = Object.entries(packageJson.exports).flatMap(([name, target]) =>
+  typeof target === 'string'
+    ? []
+    : [[name, target.default.replace('./dist/', '').replace('.js', '.ts')] as const],
+)
+
+describe('the libraries of the brokers', () => {
+  test('are known to these checks', () => {
+    expect(libraries).toEqual(expect.arrayContaining(['rabbitmq-client', '@aws-sdk/client-sqs']))
+    expect(subpaths.length).toBeGreaterThan(10)
+  })
+
+  test.each(subpaths)('are not loaded by importing waybill, %s', (_name, file) => {
+    expect(packagesOf(file).loaded.filter((name) => libraries.includes(name))).toEqual([])
+  })
+
+  test.each([...brokerTypes])('have a subpath of their own: %s', (type) => {
+    expect(subpaths.map(([name]) => name)).toContain(`./brokers/${type}`)
+  })
+
+  test('are optional peers, and every optional peer is one of them', () => {
+    const { '@opentelemetry/api': _, ...peers } = packageJson.peerDependencies
+    expect(Object.keys(peers).sort()).toEqual(libraries.toSorted())
+    const optional = Object.entries(packageJson.peerDependenciesMeta).filter(([, { optional }]) => optional)
+    expect(optional.map(([name]) => name)).toEqual(expect.arrayContaining(libraries))
+    expect(Object.keys(packageJson.devDependencies)).toEqual(expect.arrayContaining(libraries))
   })
 })
 

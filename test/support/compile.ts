@@ -10,6 +10,14 @@ export function codeOf(page: string, language: string): string[] {
   )
 }
 
+/** The configurations in JSON of a page, with something for each variable. */
+export function configurationsOf(page: string): { destinations: Record<string, { type: string }> }[] {
+  return codeOf(page, 'json')
+    .filter((text) => 'destinations' in (JSON.parse(text) as object))
+    .map((text) => text.replaceAll('"${AMQP_URL}"', '"amqp://127.0.0.1"').replaceAll(/\$\{\w+\}/g, 'secret'))
+    .map((text) => JSON.parse(text) as { destinations: Record<string, { type: string }> })
+}
+
 /** What the compiler says about some modules that import the package by its names, as a user would. */
 export function compile(sources: readonly string[]): string[] {
   const files = new Map(sources.map((source, index) => [`${projectFolder}example-${index}.ts`, source]))

@@ -10,7 +10,7 @@ declare module 'vitest' {
 }
 
 /** Everything that a test may need and a machine may lack. */
-export type ServiceName = 'rabbitmq' | 'pgbouncer'
+export type ServiceName = 'rabbitmq' | 'sqs' | 'pgbouncer'
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
@@ -35,11 +35,24 @@ export function findPgbouncer(): string | undefined {
   return findProgram('pgbouncer', ['/usr/sbin'])
 }
 
+function findFauxqs(): string | undefined {
+  try {
+    return import.meta.resolve('fauxqs')
+  } catch {
+    return undefined
+  }
+}
+
 /** Why a service cannot be had here, or undefined when it can. */
 export function whyMissing(service: ServiceName): string | undefined {
   if (service === 'rabbitmq') {
     const there = process.env['WAYBILL_TEST_RABBITMQ_URL'] !== undefined || findRabbitmq() !== undefined
     return there ? undefined : 'rabbitmq-server is not installed (scripts/install-test-services.sh)'
+  }
+  if (service === 'sqs') {
+    // A package of npm, with nothing to install beside it.
+    const there = process.env['WAYBILL_TEST_SQS_URL'] !== undefined || findFauxqs() !== undefined
+    return there ? undefined : 'the package fauxqs is not installed (npm ci)'
   }
   return findPgbouncer() === undefined
     ? 'pgbouncer is not installed (scripts/install-test-services.sh)'

@@ -1,0 +1,32 @@
+import type { FoldRules } from './bindings.ts'
+import type { HeaderPair } from './format.ts'
+
+/**
+ * The headers for a broker that takes only a few, and not every text in them. Ours stay headers of their own, in
+ * their order, as far as there are places and as far as the broker can carry the value. The event's own headers, and
+ * what of ours found no place, become one header more: a JSON object of names and texts. So nothing is lost.
+ */
+export function foldHeaders(
+  ours: readonly HeaderPair[],
+  own: readonly HeaderPair[],
+  { limit, into, carries }: FoldRules,
+): HeaderPair[] {
+  const allFit = own.length === 0 && ours.length <= limit && ours.every(([, value]) => carries(value))
+  const places = allFit ? limit : limit - 1
+  const kept: HeaderPair[] = []
+  const folded: HeaderPair[] = []
+  for (const pair of ours) (kept.length < places && carries(pair[1]) ? kept : folded).push(pair)
+  folded.push(...own)
+  if (folded.length > 0) kept.push([into, toJson(folded)])
+  return kept
+}
+
+// Neither is a character of XML, and JSON leaves them as they are.
+const uncarried = /[\uFFFE\uFFFF]/g
+
+function toJson(pairs: readonly HeaderPair[]): string {
+  return JSON.stringify(Object.fromEntries(pairs)).replace(
+    uncarried,
+    (character) => `\\u${character.charCodeAt(0).toString(16)}`,
+  )
+}
