@@ -1,0 +1,93 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { createCli, temporaryFolder } from './cli.ts'
+
+let database: TestDatabase
+let waybill: ReturnType<typeof createCli>
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.query(
+    'CREATE TABLE public.notes (id text PRIMARY KEY, revision integer NOT NULL, body text)',
+  )
+  await database.query(`INSERT INTO public.notes VALUES ('n-42', 7, 'text'), ('a:b c''d', 2, 'text')`)
+  const cwd = await temporaryFolder()
+  await writeFile(
+    join(cwd, 'waybill.config.json'),
+    JSON.stringify({
+      destinations: { out: { type: 'stdout' } },
+      publications: {
+        note: {
+          source: { table: 'public.notes' },
+          intent: { eventType: 'note.published', payload: `jsonb_build_object('id', id, 'body', body)` },
+          owners: { service: 'editors' },
+        },
+      },
+    }),
+  )
+  waybill = createCli(cwd, database)
+})
+
+describe('publications on the command line', () => {
+  test('tell the story of a note without an intent, up to the decision and a replay', async () => {
+    const audit = await waybill(['audit'])
+    expect(audit.code).toBe(1)
+    expect(audit.stdout).toContain('the canonical revision is there, the intent is not: 2')
+    expect(audit.stdout).toContain('n-42 7, no-intent')
+
+    const trace = await waybill(['trace', 'note', 'n-42', '7'])
+    expect(trace.code).toBe(0)
+    expect(trace.stdout).toMatch(/state +note-only/)
+    expect(trace.stdout).toMatch(/owner +service \(editors\)/)
+    expect(trace.stdout).toContain('waybill intent create note n-42 7 --reason "…"')
+    expect(Math.max(...trace.stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+
+    const refused = await waybill(['replay', 'note', 'n-42', '7', '--reason', 'hurry'])
+    expect([refused.code, refused.stdout]).toEqual([1, ''])
+    expect(refused.stderr).toMatch(/^waybill: n-42:7 has no intent, and a replay creates none: [^\n]+\n$/)
+
+    const created = await waybill(['intent', 'create', 'note', 'n-42', '7', '--reason', 'old path', '--json'])
+    expect([created.code, created.json().intentKey]).toEqual([0, 'n-42:7'])
+    const delivered = await waybill(['relay', '--once'])
+    expect(delivered.code).toBe(0)
+    expect(delivered.stdout).toContain('"body": "text"')
+    const replayed = await waybill(['replay', 'note', 'n-42', '7', '--reason', 'it was lost there'])
+    expect(replayed.stdout).toMatch(/^n-42:7 goes out again, as replay 1 of event /)
+    expect((await waybill(['replay', 'note', 'n-42', '7', '--reason', 'again'])).code).toBe(1)
+    const repeated = await waybill(['relay', '--once'])
+    expect(repeated.stdout).toContain('"replay":')
+
+    const traced = await waybill(['trace', created.json().eventId, '--json'])
+    expect(traced.json()).toMatchObject({
+      verdict: { state: 'intent-relayed' },
+      facts: { replays: { value: [{ number: 1, state: 'relayed' }] } },
+    })
+    const decisions = await waybill(['decisions', '--json'])
+    expect(decisions.json().items.map((item: { action: string }) => item.action)).toEqual([
+      ...['replayed', 'intent created'],
+    ])
+    expect((await waybill(['audit', '--json'])).json().publications[0].symptoms['intent-missing'].count).toBe(
+      1,
+    )
+  })
+
+  test.each([
+    [['trace', 'note', 'nobody'], 1, 'no revision of note "nobody" is known'],
+    [['trace', 'note', 'n-42', '1e3'], 2, 'expected a revision to be an integer'],
+    [['trace', 'no-uuid'], 2, 'expected an event id to be a UUID'],
+    [['audit', '--publication', 'nots'], 2, 'unknown publication "nots", did you mean "note"?'],
+    [['replay', 'note', 'n-42', '7'], 2, '--reason'],
+    [['intent', 'create', 'note', 'n-42', '9', '--reason', 'x'], 1, 'does not hold revision 9'],
+  ])('answer %j with %i', async (args, code, message) => {
+    const answer = await waybill(args)
+    expect(answer.code).toBe(code)
+    expect(answer.stderr).toContain(message)
+  })
+
+  test('name a command that a shell understands, whatever the id', async () => {
+    const { stdout } = await waybill(['trace', 'note', `a:b c'd`, '--json'])
+    expect(JSON.parse(stdout).verdict.command).toBe(`waybill intent create note 'a:b c'\\''d' 2 --reason "…"`)
+  })
+})
