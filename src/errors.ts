@@ -24,6 +24,9 @@ export const errorCodes = {
   BROKER_UNAVAILABLE: 'the destination cannot be reached or refuses all work for now',
   PUBLISH_FAILED: 'the destination answered that this event failed, it may succeed later',
   PUBLISH_TIMEOUT: 'the destination did not answer one publish call in time',
+  DELIVERY_INVALID: 'a message that a consumer got is no event in a form that it knows',
+  HANDLER_TIMEOUT: 'a handler did not end in time',
+  PROJECTION_BEHIND: 'a projection did not show the revision in time',
   DEPENDENCY_MISSING: 'an optional library is not installed',
   LEASE_LOST: 'another relay owns the bucket now',
   ACTION_REFUSED: 'the action would do harm as asked; the message says what would make it safe',
@@ -39,6 +42,8 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'BROKER_UNAVAILABLE',
   'PUBLISH_FAILED',
   'PUBLISH_TIMEOUT',
+  'HANDLER_TIMEOUT',
+  'PROJECTION_BEHIND',
 ])
 
 /**

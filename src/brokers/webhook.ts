@@ -20,6 +20,8 @@ import { type Target, computedTarget, configuredTarget } from './http/targets.ts
 import { createLanes } from './lanes.ts'
 import { type WebhookOptions, type WebhookSettings, webhookOptions } from './webhook-options.ts'
 
+export { webhookSource } from './webhook-source.ts'
+export type { WebhookSource, WebhookSourceOptions } from './webhook-source.ts'
 export type { ClassifyAnswer, WebhookAnswer, WebhookOptions } from './webhook-options.ts'
 
 /**

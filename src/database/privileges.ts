@@ -32,7 +32,10 @@ export const consumerPrivileges: Privileges = Object.freeze({
   schema: 'USAGE',
   schema_version: 'SELECT',
   processed_events: 'SELECT, INSERT, UPDATE, DELETE',
-  projection_revisions: 'SELECT, INSERT, UPDATE',
+  consumer_messages: 'SELECT, INSERT, UPDATE, DELETE',
+  consumers: 'SELECT, INSERT, UPDATE',
+  consumer_instances: 'SELECT, INSERT, UPDATE, DELETE',
+  projection_revisions: 'SELECT, INSERT, UPDATE, DELETE',
   consumer_effects: 'SELECT, INSERT, DELETE',
 })
 

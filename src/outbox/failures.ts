@@ -39,7 +39,7 @@ export function publishError(error: unknown, schema: string, findRole: () => str
 const explained: ReadonlySet<string> = new Set(['42501', '3F000', '42P01', '42883'])
 
 /** ORMs wrap the error of their driver. */
-function causes(error: unknown): unknown[] {
+export function causes(error: unknown): unknown[] {
   const found: unknown[] = []
   for (let e = error; typeof e === 'object' && e !== null && found.length < 5;) {
     found.push(e)

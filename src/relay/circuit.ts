@@ -1,4 +1,4 @@
-import { backoffMs } from './failure.ts'
+import { backoffMs } from '../pause.ts'
 
 export interface CircuitOptions {
   probeMaxMs: number

@@ -1,5 +1,5 @@
 import type { WaybillError } from '../errors.ts'
-import { pause } from './pause.ts'
+import { pause } from '../pause.ts'
 
 export interface DrainParts {
   /** Nothing in this relay's buckets can go out now. */

@@ -51,18 +51,6 @@ export function kindOf(status: 'retry' | 'reject' | 'threw', error: unknown): Fa
 }
 
 /**
- * Exponential backoff with full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter"): a random pause
- * between 0 and `baseMs * 2^(tries - 1)`, at most `maxMs`, and at least `atLeastMs`.
- */
-export function backoffMs(
-  tries: number,
-  { baseMs, maxMs, atLeastMs = 0 }: { baseMs: number; maxMs: number; atLeastMs?: number },
-): number {
-  const ceiling = Math.min(maxMs, baseMs * 2 ** Math.min(tries - 1, 40))
-  return Math.max(atLeastMs, Math.round(Math.random() * ceiling))
-}
-
-/**
  * How many events that may have killed a relay are tried together, given how many deaths are on record for them.
  * The group shrinks as the evidence grows, so that after a few deaths only the guilty one is left; a group of one
  * is used whenever one more death would make its events dead letters.

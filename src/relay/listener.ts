@@ -1,7 +1,7 @@
 import { type ConnectionOptions, type Session, createConnection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { describeError } from '../errors.ts'
-import { pause, retryPauseMs } from './pause.ts'
+import { pause, retryPauseMs } from '../pause.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 
 export interface ListenerOptions {

@@ -1,7 +1,7 @@
 import type { OwnedBucket } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
 import type { Dispatcher } from './dispatcher.ts'
-import { createSignal, pause, retryPauseMs } from './pause.ts'
+import { createSignal, pause, retryPauseMs } from '../pause.ts'
 import type { Source } from './source.ts'
 import type { Wakeup } from './wakeup.ts'
 

@@ -1,6 +1,6 @@
 import type { Telemetry } from '../telemetry/events.ts'
 import type { Listener } from './listener.ts'
-import { createSignal } from './pause.ts'
+import { createSignal } from '../pause.ts'
 import type { Source } from './source.ts'
 
 export interface WakeupOptions {

@@ -61,6 +61,38 @@ export interface TelemetryEvents {
   'prune.finished': { deleted: number; durationMs: number }
   'prune.failed': { error: string }
   'loop.failed': { error: string }
+  'consumer.started': { consumer: string; source: string; subscription: string | null }
+  'consumer.stopped': { consumer: string; clean: boolean }
+  /** An event came to its end: its transaction committed, or it had been handled before. */
+  'consumer.handled': EventReference & {
+    consumer: string
+    result: 'applied' | 'stale' | 'duplicate'
+    durationMs: number
+    /** From the insert of the event to now; null when that is not known. */
+    latencyMs: number | null
+  }
+  /** A try failed and will be made again. */
+  'consumer.failed': EventReference & { consumer: string; error: string; counted: boolean; retryInMs: number }
+  /** An event became a dead letter of this consumer. */
+  'consumer.dead': EventReference & { consumer: string; error: string }
+  /** A message that is no event became a dead letter of this consumer. */
+  'consumer.invalid': { consumer: string; eventId: string; origin: string; error: string }
+  /** An event waits for the revisions before it. */
+  'consumer.parked': EventReference & { consumer: string; projection: string; error: string }
+  /** No handler for this type; told once for each type. */
+  'consumer.skipped': { consumer: string; eventType: string }
+  /** Another process under this name reads something else: two services share one memory by mistake. */
+  'consumer.conflict': {
+    consumer: string
+    host: string
+    processId: number
+    subscription: string
+    here: string
+  }
+  'consumer.cleaned': { consumer: string; deleted: number }
+  'consumer.clean_failed': { consumer: string; error: string }
+  'source.down': { consumer: string; source: string; error: string }
+  'source.up': { consumer: string; source: string; downMs: number }
   /** Somebody put dead letters back through this process. */
   'dead_letters.retried': { matched: number; changed: number; decidedBy: string }
   /** Somebody gave dead letters up through this process. */

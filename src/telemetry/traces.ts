@@ -82,6 +82,40 @@ export function startRelaySpan(call: {
   return { end: (error) => endSpan(span, error) }
 }
 
+/**
+ * Runs a handler inside a span `outbox consume`, in the trace in which the event was written: what the handler does
+ * belongs to it. Without OpenTelemetry it just runs.
+ */
+export async function withConsumeSpan<T>(
+  event: {
+    readonly id: string
+    readonly type: string
+    readonly headers: Readonly<Record<string, string>>
+  },
+  consumer: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  if (!api) return work()
+  const { context, trace, SpanKind } = api
+  const origin = spanContextOf(event.headers)
+  const parent = origin === undefined ? context.active() : trace.setSpanContext(context.active(), origin)
+  const span = tracer(api).startSpan(
+    'outbox consume',
+    {
+      kind: SpanKind.CONSUMER,
+      attributes: {
+        'messaging.system': 'waybill',
+        'messaging.operation.name': 'consume',
+        'messaging.message.id': event.id,
+        'messaging.consumer.group.name': consumer,
+        'waybill.event_types': [event.type],
+      },
+    },
+    parent,
+  )
+  return finishing(span, () => context.with(trace.setSpan(parent, span), work))
+}
+
 const noSpan: RelaySpan = Object.freeze({ end: () => undefined })
 
 /** SDKs keep 128 links of a span by default. */

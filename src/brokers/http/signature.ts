@@ -35,7 +35,7 @@ export function isSecret(secret: string): boolean {
     : secret !== ''
 }
 
-function secretKey(secret: string): Buffer {
+export function secretKey(secret: string): Buffer {
   return secret.startsWith(prefix)
     ? Buffer.from(secret.slice(prefix.length), 'base64')
     : Buffer.from(secret, 'utf8')

@@ -166,6 +166,7 @@ CREATE TABLE "waybill".processed_events (
   aggregate_id   text,
   revision       bigint,
   attempts       integer     NOT NULL DEFAULT 0,
+  replay         integer     NOT NULL DEFAULT 0,
   error          text,
   received_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
   processed_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -174,7 +175,64 @@ CREATE TABLE "waybill".processed_events (
 -- What a trace and an audit ask: which consumer made what of a revision.
 CREATE INDEX processed_events_aggregate
   ON "waybill".processed_events (aggregate_type, aggregate_id, revision, consumer);
-CREATE INDEX processed_events_processed_at ON "waybill".processed_events (processed_at);
+COMMENT ON TABLE "waybill".processed_events IS
+  'the inbox: what each consumer has handled, with the result; its dedupe memory. replay: the newest deliberate replay that was handled';
+-- The sweep of the dedupe memory.
+CREATE INDEX processed_events_processed_at ON "waybill".processed_events (consumer, processed_at);
+
+-- Messages that a consumer could not finish yet: tries are counted here, so that they survive a restart.
+-- failing: will be tried again, the broker has it. dead, retry, parked: acknowledged, so the message is kept whole.
+CREATE TABLE "waybill".consumer_messages (
+  consumer       text        NOT NULL CHECK (char_length(consumer) BETWEEN 1 AND 100),
+  event_id       text        NOT NULL CHECK (char_length(event_id) BETWEEN 1 AND 255),
+  state          text        NOT NULL CHECK (state IN ('failing', 'dead', 'retry', 'parked')),
+  event_type     text,
+  aggregate_type text,
+  aggregate_id   text,
+  revision       bigint,
+  projection     text,
+  attempts       integer     NOT NULL DEFAULT 0,
+  crashes        integer     NOT NULL DEFAULT 0,
+  error          text,
+  origin         text,
+  delivery       json,
+  body           bytea,
+  created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  changed_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (consumer, event_id),
+  CHECK (state = 'failing' OR (delivery IS NOT NULL AND body IS NOT NULL))
+);
+COMMENT ON COLUMN "waybill".consumer_messages.crashes IS
+  'tries that began and of which no end is known: the process may have died of them';
+COMMENT ON COLUMN "waybill".consumer_messages.delivery IS 'the message as the broker delivered it, without its body';
+CREATE INDEX consumer_messages_retry ON "waybill".consumer_messages (consumer) WHERE state = 'retry';
+CREATE INDEX consumer_messages_dead ON "waybill".consumer_messages (consumer, changed_at, event_id)
+  WHERE state IN ('dead', 'retry');
+CREATE INDEX consumer_messages_parked
+  ON "waybill".consumer_messages (consumer, projection, aggregate_type, aggregate_id, revision)
+  WHERE state = 'parked';
+
+-- One row for each consumer: since when it has been at work without a long stop, which decides about clean-up.
+CREATE TABLE "waybill".consumers (
+  consumer       text        PRIMARY KEY CHECK (char_length(consumer) BETWEEN 1 AND 100),
+  seen_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+  resumed_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  stopped_for    interval    NOT NULL DEFAULT '0',
+  cleaned_at     timestamptz
+);
+CREATE TABLE "waybill".consumer_instances (
+  consumer       text        NOT NULL CHECK (char_length(consumer) BETWEEN 1 AND 100),
+  instance_id    uuid        NOT NULL,
+  subscription   text,
+  handlers       text[]      NOT NULL DEFAULT '{}',
+  host           text        NOT NULL,
+  process_id     integer     NOT NULL,
+  version        text        NOT NULL,
+  started_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  expires_at     timestamptz NOT NULL,
+  PRIMARY KEY (consumer, instance_id)
+);
+COMMENT ON TABLE "waybill".consumer_instances IS 'live processes of each consumer';
 
 CREATE TABLE "waybill".projection_revisions (
   projection     text        NOT NULL CHECK (char_length(projection) BETWEEN 1 AND 100),
@@ -193,10 +251,17 @@ CREATE TABLE "waybill".consumer_effects (
   done_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (consumer, effect_key)
 );
+CREATE INDEX consumer_effects_done_at ON "waybill".consumer_effects (consumer, done_at);
 
 CREATE VIEW "waybill".outbox_dead_letters AS
   SELECT * FROM "waybill".outbox_events
   WHERE dead_at IS NOT NULL AND processed_at IS NULL AND discarded_at IS NULL;
+
+CREATE VIEW "waybill".consumer_dead_letters AS
+  SELECT consumer, event_id, event_type, aggregate_type, aggregate_id, revision, attempts, crashes, error, origin,
+         state, created_at, changed_at
+  FROM "waybill".consumer_messages
+  WHERE state IN ('dead', 'retry');
 
 CREATE VIEW "waybill".publication_intents AS
   SELECT aggregate_id || ':' || revision || CASE WHEN intent_scope = '' THEN '' ELSE '#' || intent_scope END

@@ -1,17 +1,17 @@
 /** Longest delay of a timer in milliseconds; Node fires a longer one at once. */
 export const maxTimerMs = 2 ** 31 - 1
 
-/** Resolves after `ms` milliseconds, or when the signal aborts. Never rejects. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
+/** Resolves after `ms` milliseconds, or when one of the signals aborts. Never rejects. */
+export function pause(ms: number, ...signals: readonly AbortSignal[]): Promise<void> {
   return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
+    if (signals.some(({ aborted }) => aborted)) return resolve()
     const done = () => {
       clearTimeout(timer)
-      signal.removeEventListener('abort', done)
+      for (const signal of signals) signal.removeEventListener('abort', done)
       resolve()
     }
     const timer = setTimeout(done, Math.min(Math.max(ms, 0), maxTimerMs))
-    signal.addEventListener('abort', done, { once: true })
+    for (const signal of signals) signal.addEventListener('abort', done, { once: true })
   })
 }
 
@@ -27,6 +27,18 @@ export function aborted(signal: AbortSignal): Promise<void> {
 export function retryPauseMs(failures: number, maxMs: number): number {
   const ceiling = Math.min(maxMs, 100 * 2 ** Math.min(failures, 20))
   return ceiling / 2 + (Math.random() * ceiling) / 2
+}
+
+/**
+ * Exponential backoff with full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter"): a random pause
+ * between 0 and `baseMs * 2^(tries - 1)`, at most `maxMs`, and at least `atLeastMs`.
+ */
+export function backoffMs(
+  tries: number,
+  { baseMs, maxMs, atLeastMs = 0 }: { baseMs: number; maxMs: number; atLeastMs?: number },
+): number {
+  const ceiling = Math.min(maxMs, baseMs * 2 ** Math.min(tries - 1, 40))
+  return Math.max(atLeastMs, Math.round(Math.random() * ceiling))
 }
 
 /** Something to wait for that can be opened from elsewhere; an opening with nobody waiting is remembered. */

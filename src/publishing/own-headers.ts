@@ -1,0 +1,62 @@
+import type { BindingRules } from './bindings.ts'
+import { isReservedHeader } from './headers.ts'
+import type { Delivery } from './source.ts'
+
+/**
+ * The event's own headers among all that came: what is neither one of ours nor the transport's. In SQS they are one
+ * attribute of JSON.
+ */
+export function ownHeaders(
+  { binding, headers }: Delivery,
+  { cloudEventsPrefix, names }: BindingRules,
+  contentType: string,
+): Readonly<Record<string, string>> {
+  const prefix = cloudEventsPrefix.toLowerCase()
+  const ours = new Set(
+    Object.values(names as unknown as Record<string, string>).map((name) => name.toLowerCase()),
+  )
+  const isCloudEvent = contentType.startsWith('application/cloudevents')
+  const own = new Map<string, string>()
+  for (const [name, value] of binding === 'sqs' ? unfolded(headers) : headers) {
+    const lower = name.toLowerCase()
+    if (lower === 'traceparent' || lower === 'tracestate') own.set(lower, value)
+    else if (ours.has(lower) && !isCloudEvent) continue
+    else if (lower.startsWith(prefix) || lower === 'content-type' || own.has(name)) continue
+    else if (binding === 'http') {
+      if (!isTransport(lower)) own.set(name, percentDecode(value))
+    } else own.set(name, value)
+  }
+  return Object.fromEntries(own)
+}
+
+/** What a sender, a proxy or the library for HTTP adds by itself. */
+const transport = new Set(['accept', 'accept-encoding', 'accept-language', 'user-agent', 'forwarded', 'via'])
+
+function isTransport(lower: string): boolean {
+  return transport.has(lower) || isReservedHeader(lower) || lower.startsWith('x-forwarded-')
+}
+
+/** The name of the attribute that holds the own headers in SQS and SNS. */
+export const ownHeadersAttribute = 'headers'
+
+function unfolded(headers: Delivery['headers']): Delivery['headers'] {
+  return headers.flatMap(([name, value]) => {
+    if (name !== ownHeadersAttribute) return [[name, value] as const]
+    try {
+      const own = JSON.parse(value) as Record<string, unknown>
+      return Object.entries(own).filter((pair): pair is [string, string] => typeof pair[1] === 'string')
+    } catch {
+      return [[name, value] as const]
+    }
+  })
+}
+
+/** The text that `percentEncode` made; a text that it cannot have made stays as it is. */
+export function percentDecode(text: string): string {
+  if (!text.includes('%')) return text
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
