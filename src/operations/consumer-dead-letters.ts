@@ -1,7 +1,7 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { show } from '../wording.ts'
-import { checkLimit, checkReason, checkText, currentUser, usageInvalid } from './input.ts'
+import { checkLimit, checkReason, checkText, currentUser, usageInvalid } from '../input.ts'
 
 /** A message that a consumer gave up. */
 export interface ConsumerDeadLetter {

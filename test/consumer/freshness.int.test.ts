@@ -6,10 +6,11 @@ import { pg } from '../../src/clients/pg.ts'
 import { freshnessReader, projection, setFreshness } from '../../src/consumer/index.ts'
 import { createOutbox } from '../../src/index.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { note, testConsumer } from './harness.ts'
 
 let db: TestDatabase
-const outbox = createOutbox({ client: pg() })
+const outbox = createOutbox({ client: pg(), schema: testSchema })
 beforeAll(async () => {
   db = await createTestDatabase()
 })
@@ -21,7 +22,7 @@ async function publish(id: string, revision: number): Promise<void> {
 }
 
 async function projecting() {
-  const notes = projection({ name: `notes-${randomUUID()}` })
+  const notes = projection({ name: `notes-${randomUUID()}`, schema: testSchema })
   const consumer = await testConsumer(db, {
     handlers: { '*': ({ event, tx }) => notes.apply(tx, event, () => undefined) },
   })

@@ -18,7 +18,9 @@ async function send(messages: readonly Message[]): Promise<void> {
     await db.query('INSERT INTO queue (delivery) VALUES ($1)', [JSON.stringify(toDelivery(message))])
 }
 const start = (env: Record<string, string> = {}): TestProcess =>
-  startNode('test/consumer/fixtures/consumer-process.ts', [], { env: { DATABASE_URL: db.url, ...env } })
+  startNode('test/consumer/fixtures/consumer-process.ts', [], {
+    env: { DATABASE_URL: db.url, SCHEMA: db.schema, ...env },
+  })
 const left = async () => (await db.rows('SELECT FROM queue WHERE NOT acked')).length
 async function untilEmpty(): Promise<void> {
   await expect.poll(left, { timeout: 60_000 }).toBe(0)

@@ -4,7 +4,7 @@ import type {
   ConsumerDeadLetterReport,
 } from '../../operations/consumer-dead-letters.ts'
 import type { Connection } from '../../database/connection.ts'
-import { usageInvalid } from '../../operations/input.ts'
+import { usageInvalid } from '../../input.ts'
 import type { Action } from '../context.ts'
 import { seconds } from '../event-columns.ts'
 import { exitCodes } from '../exit-code.ts'
