@@ -1,5 +1,6 @@
 import { Command, Option } from 'commander'
 import type { Action, GlobalOptions } from './context.ts'
+import type { ConsumerActionFlags, ConsumerListFlags } from './commands/consumer-dead.ts'
 import type { DecisionFlags } from './commands/intent-create.ts'
 import type { ActionFlags, FilterFlags, ListFlags } from './flags.ts'
 
@@ -186,6 +187,42 @@ export function createProgram(version: string, act: Act): Command {
   does<{ aggregate?: string; limit: string }>(decisions, async (options) => {
     const { decisionsCommand } = await import('./commands/decisions.ts')
     return decisionsCommand(options)
+  })
+
+  const consumer = program.command('consumer').description('looks after the consumers of this database')
+  const consumerDead = consumer
+    .command('dead')
+    .description('lists, retries or discards the dead letters of consumers')
+  const consumerDeadList = consumerDead
+    .command('list')
+    .description('lists them with their reasons')
+    .option('--consumer <name>', 'only those of this consumer')
+  does<ConsumerListFlags>(paged(consumerDeadList), async (options) => {
+    const { consumerDeadListCommand } = await import('./commands/consumer-dead.ts')
+    return consumerDeadListCommand(options)
+  })
+  const consumerDeadRetry = consumerDead
+    .command('retry')
+    .argument('[id...]', 'ids of events')
+    .description('puts them back: a process of the consumer handles them within seconds')
+    .requiredOption('--consumer <name>', 'the consumer')
+    .option('--all', 'all dead letters of the consumer')
+    .option('--allow-older', 'also events that later ones of their aggregate have overtaken')
+    .option('--reason <text>', 'why; kept with the decision')
+  does<ConsumerActionFlags>(consumerDeadRetry, async (options, ids) => {
+    const { consumerDeadRetryCommand } = await import('./commands/consumer-dead.ts')
+    return consumerDeadRetryCommand(options, ids)
+  })
+  const consumerDeadDiscard = consumerDead
+    .command('discard')
+    .argument('[id...]', 'ids of events')
+    .description('gives them up: the messages are removed, the results stay')
+    .requiredOption('--consumer <name>', 'the consumer')
+    .option('--all', 'all dead letters of the consumer')
+    .requiredOption('--reason <text>', 'why; kept with the decision')
+  does<ConsumerActionFlags & { reason: string }>(consumerDeadDiscard, async (options, ids) => {
+    const { consumerDeadDiscardCommand } = await import('./commands/consumer-dead.ts')
+    return consumerDeadDiscardCommand(options, ids)
   })
 
   const prune = program

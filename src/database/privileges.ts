@@ -37,6 +37,8 @@ export const consumerPrivileges: Privileges = Object.freeze({
   consumer_instances: 'SELECT, INSERT, UPDATE, DELETE',
   projection_revisions: 'SELECT, INSERT, UPDATE, DELETE',
   consumer_effects: 'SELECT, INSERT, DELETE',
+  consumer_dead_letters: 'SELECT',
+  decisions: 'INSERT',
 })
 
 /** Migrates: makes the schema, and owns it with everything in it. */

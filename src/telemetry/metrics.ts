@@ -1,4 +1,5 @@
 import { Registry } from 'prom-client'
+import { addConsumerMetrics } from './consumer-metrics.ts'
 import type { OutboxSample, Telemetry } from './events.ts'
 import { addRelayMetrics } from './relay-metrics.ts'
 import { addSampleMetrics } from './sample-metrics.ts'
@@ -23,11 +24,11 @@ export interface Metrics {
  */
 export function createMetrics({ telemetry, sample = () => null }: MetricsOptions): Metrics {
   const registry = new Registry()
-  const close = addRelayMetrics(registry, telemetry)
+  const endings = [addRelayMetrics(registry, telemetry), addConsumerMetrics(registry, telemetry)]
   addSampleMetrics(registry, sample)
   return {
     registry,
     render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
-    close,
+    close: () => endings.forEach((end) => end()),
   }
 }

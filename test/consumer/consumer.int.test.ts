@@ -4,6 +4,7 @@ import { pg } from '../../src/clients/pg.ts'
 import { reject } from '../../src/consumer/index.ts'
 import { createOutbox } from '../../src/index.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { deferred, note, testConsumer } from './harness.ts'
 
 let db: TestDatabase
@@ -134,7 +135,7 @@ describe('an event', () => {
   })
 
   test('may publish in the same transaction', async () => {
-    const outbox = createOutbox({ client: pg() })
+    const outbox = createOutbox({ client: pg(), schema: testSchema })
     let tries = 0
     const consumer = await testConsumer(db, {
       handlers: {

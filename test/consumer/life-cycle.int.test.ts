@@ -7,6 +7,7 @@ import { openStore } from '../../src/consumer/open-store.ts'
 import { createRegistration } from '../../src/consumer/registration.ts'
 import { atEndOfFile } from '../support/cleanups.ts'
 import { type TestDatabase, createTestDatabase, startTestServer } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { deferred, handSource, note, testConsumer, toDelivery } from './harness.ts'
 
 let db: TestDatabase
@@ -179,6 +180,7 @@ describe('where the consumer keeps its tables', () => {
     const consumer = createConsumer<{ run(sql: string, params: unknown[]): Promise<unknown> }>({
       name,
       source,
+      schema: testSchema,
       database: {
         client: {
           name: 'mine',
@@ -234,7 +236,13 @@ describe('where the consumer keeps its tables', () => {
     [{ source: {} as never }, /expected consumer.source/],
     [{ concurency: 3 } as never, /did you mean "consumer.concurrency"/],
   ])('and a mistake in its options is told at once: %j', (changes, words) => {
-    const right = { name: 'n', database: db.url, source: handSource(), handlers: { '*': () => undefined } }
+    const right = {
+      name: 'n',
+      schema: testSchema,
+      database: db.url,
+      source: handSource(),
+      handlers: { '*': () => undefined },
+    }
     expect(() => createConsumer({ ...right, ...(changes as object) })).toThrow(words)
   })
 })
@@ -279,20 +287,20 @@ describe('two services under one name', () => {
 
 describe('the dedupe memory', () => {
   const store = () => {
-    const opened = openStore(db.url, { schema: 'waybill', concurrency: 1, isolation: undefined })
+    const opened = openStore(db.url, { schema: testSchema, concurrency: 1, isolation: undefined })
     atEndOfFile(() => opened.close())
     return opened
   }
   const clean = (consumer: string) =>
     cleanDedupeMemory({
-      ...{ store: store(), schema: 'waybill', consumer, dedupeDays: 30 },
+      ...{ store: store(), schema: testSchema, consumer, dedupeDays: 30 },
       signal: new AbortController().signal,
     })
   const beat = (consumer: string) =>
     createRegistration({
       ...{
         store: store(),
-        schema: 'waybill',
+        schema: testSchema,
         consumer,
         instanceId: randomUUID(),
         subscription: null,

@@ -18,8 +18,13 @@ async function send(messages: readonly Message[]): Promise<void> {
     await db.query('INSERT INTO queue (delivery) VALUES ($1)', [JSON.stringify(toDelivery(message))])
 }
 const start = (env: Record<string, string> = {}): TestProcess =>
-  startNode('test/consumer/fixtures/consumer-process.ts', [], { env: { DATABASE_URL: db.url, ...env } })
+  startNode('test/consumer/fixtures/consumer-process.ts', [], {
+    env: { DATABASE_URL: db.url, SCHEMA: db.schema, ...env },
+  })
 const left = async () => (await db.rows('SELECT FROM queue WHERE NOT acked')).length
+async function untilEmpty(): Promise<void> {
+  await expect.poll(left, { timeout: 60_000 }).toBe(0)
+}
 const applied = (aggregateId?: string) =>
   db.rows<{ event_id: string; n: number }>(
     'SELECT event_id, n FROM applied WHERE $1::text IS NULL OR aggregate_id = $1 ORDER BY position',
@@ -87,13 +92,7 @@ test('an event that ends its process becomes a dead letter, and nothing beside i
   const output: string[] = []
   while ((await left()) > 0) {
     const life = start()
-    const ended = await Promise.race([
-      life.exit.then(() => true),
-      expect
-        .poll(left, { timeout: 60_000 })
-        .toBe(0)
-        .then(() => false),
-    ])
+    const ended = await Promise.race([life.exit.then(() => true), untilEmpty().then(() => false)])
     if (ended) deaths++
     else {
       life.signal('SIGTERM')

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { projection } from '../../src/consumer/index.ts'
 import type { Message } from '../../src/publishing/publisher.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { note, testConsumer } from './harness.ts'
 
 let db: TestDatabase
@@ -16,7 +17,7 @@ beforeAll(async () => {
 
 /** A consumer with one projection that keeps the newest row and writes down what it applied. */
 async function projecting(mode: 'latest' | 'contiguous', options: object = {}) {
-  const notes = projection({ name: `notes-${randomUUID()}`, mode, ...options })
+  const notes = projection({ name: `notes-${randomUUID()}`, mode, schema: testSchema, ...options })
   const consumer = await testConsumer(db, {
     maxAttempts: 3,
     handlers: {
@@ -164,7 +165,7 @@ describe('the newest revision', () => {
 
 describe('a write of a projection', () => {
   test('that fails takes the revision back, even when the handler swallows the error', async () => {
-    const notes = projection({ name: `notes-${randomUUID()}` })
+    const notes = projection({ name: `notes-${randomUUID()}`, schema: testSchema })
     let broken = true
     const consumer = await testConsumer(db, {
       handlers: {

@@ -10,14 +10,23 @@ import {
   writerPrivileges,
 } from '../../src/database/privileges.ts'
 import { type WaybillError, createOutbox } from '../../src/index.ts'
+import { cleanDedupeMemory } from '../../src/consumer/cleaner.ts'
+import { projection } from '../../src/consumer/index.ts'
+import { openStore } from '../../src/consumer/open-store.ts'
+import {
+  discardConsumerDeadLetters,
+  listConsumerDeadLetters,
+  retryConsumerDeadLetters,
+} from '../../src/operations/consumer-dead-letters.ts'
 import { discardDeadLetters, retryDeadLetters } from '../../src/operations/dead-letters.ts'
 import { claimTask } from '../../src/operations/task-lease.ts'
 import { takeSample } from '../../src/operations/sample.ts'
 import { prune } from '../../src/operations/prune.ts'
 import { type Publisher, createRelay, rejectedBy } from '../../src/relay/index.ts'
 import { migrate } from '../../src/schema/index.ts'
+import { note, testConsumer } from '../consumer/harness.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-import { testSchema } from '../support/target.ts'
+import { asDefault, testSchema } from '../support/target.ts'
 import { grants, grantsFor } from './grants.ts'
 
 let db: TestDatabase
@@ -260,18 +269,70 @@ test('a relay publishes, marks, buries, retries, discards and prunes', async () 
   await connection.close()
 })
 
-test('a consumer keeps its inbox, effects and projections, and cannot read the outbox', async () => {
-  const consumer = await connectAs('consumer')
-  const run = (sql: string) => consumer.query(db.sql(sql))
-  await run(`INSERT INTO "waybill".processed_events (consumer, event_id, result) VALUES ('c', 'e', 'applied')
-    ON CONFLICT (consumer, event_id) DO UPDATE SET attempts = processed_events.attempts + 1 RETURNING attempts`)
-  await run(`INSERT INTO "waybill".projection_revisions (projection, aggregate_type, aggregate_id, revision, event_id)
-    VALUES ('p', 'a', '1', 1, 'e') ON CONFLICT (projection, aggregate_type, aggregate_id)
-    DO UPDATE SET revision = excluded.revision WHERE projection_revisions.revision < excluded.revision`)
-  await run(`INSERT INTO "waybill".consumer_effects (consumer, effect_key, event_id) VALUES ('c', 'k', 'e')
-    ON CONFLICT (consumer, effect_key) DO NOTHING`)
-  await run('DELETE FROM "waybill".processed_events')
-  await expect(run('SELECT FROM "waybill".outbox_events')).rejects.toMatchObject({ code: '42501' })
+describe('a consumer', () => {
+  const as = (name: string) => ({ url: urlFor(roleName(name)), schema: testSchema })
+
+  test('handles, fails, parks, remembers and tidies up, and cannot read the outbox', async () => {
+    const notes = projection({ name: 'role notes', mode: 'contiguous', schema: testSchema })
+    const consumer = await testConsumer(as('consumer'), {
+      ...{ name: 'role', maxAttempts: 2 },
+      handlers: {
+        '*': async ({ event, tx, effects }) => {
+          await effects.once(event.id, () => undefined)
+          if (event.payload === 'bad') throw new Error('no')
+          await notes.apply(tx, event, () => undefined)
+          if (event.payload === 'last') await notes.forget(tx, ['note', event.aggregateId])
+        },
+      },
+    })
+    const [two, one] = [2, 1].map((n) =>
+      note({ aggregateId: 'r', revision: String(n), body: n === 2 ? '"last"' : '"first"' }),
+    )
+    await consumer.deliver(two!)
+    await consumer.deliver(one!, { redelivered: true })
+    await consumer.deliver({ ...one!, messageId: 'again', replay: 1 })
+    await consumer.deliver(note({ body: '"bad"' }), { redelivered: true })
+    await consumer.deliver(note({ body: '{' }))
+    expect(consumer.events('database.down')).toEqual([])
+    expect(consumer.events('consumer.parked')).toHaveLength(1)
+    expect(consumer.events('consumer.dead')).toMatchObject([{ error: 'no' }])
+    expect(consumer.events('consumer.invalid')).toHaveLength(1)
+    const connection = createConnection({ databaseUrl: as('consumer').url, schema: testSchema })
+    expect((await listConsumerDeadLetters(connection, testSchema)).items).toHaveLength(2)
+    const action = { consumer: 'role', reason: 'test' }
+    expect(await retryConsumerDeadLetters(connection, testSchema, action)).toMatchObject({ changed: 2 })
+    await consumer.until('consumer.dead', () => consumer.events('consumer.dead').length === 2)
+    expect((await discardConsumerDeadLetters(connection, testSchema, action)).changed).toBeGreaterThan(0)
+    const store = openStore(as('consumer').url, { schema: testSchema, concurrency: 1, isolation: undefined })
+    await db.query(
+      `UPDATE "waybill".consumers SET resumed_at = now() - interval '2 days';
+       UPDATE "waybill".processed_events SET processed_at = now() - interval '31 days'`,
+    )
+    const { signal } = new AbortController()
+    const clean = { store, schema: testSchema, consumer: 'role', dedupeDays: 30, signal }
+    expect(await cleanDedupeMemory(clean)).toBeGreaterThan(0)
+    await store.close()
+    await consumer.stop()
+    await expect(connection.query(db.sql('SELECT FROM "waybill".outbox_events'))).rejects.toMatchObject({
+      code: 'PERMISSION_DENIED',
+    })
+    await connection.close()
+  })
+
+  test('that lacks a privilege is told at the start which one', async () => {
+    const role = await createRole('needy')
+    for (const grant of grantsFor(db, 'consumer', role)) {
+      if (!grant.includes('consumer_instances')) await db.client.query(grant)
+    }
+    const start = testConsumer(as('needy'), { handlers: { '*': () => undefined } })
+    const error = await refusal(start)
+    expect(error).toMatchObject({ code: 'PERMISSION_DENIED' })
+    expect(asDefault(error.message)).toContain(
+      `lacks SELECT, INSERT, UPDATE, DELETE on the table "waybill"."consumer_instances"`,
+    )
+    await db.client.query(grantIn(error))
+    await testConsumer(as('needy'), { handlers: { '*': () => undefined } })
+  })
 })
 
 test('a viewer reads every table and view, and changes none', async () => {

@@ -210,7 +210,7 @@ describe('what lies in the outbox', () => {
 
 it('has every metric in docs/reference/metrics.md, with its type and labels, and no other', async () => {
   const text = readFileSync(new URL('../../docs/reference/metrics.md', import.meta.url), 'utf8')
-  const documented = [...text.matchAll(/^\| `(\w+)(?:\{(\w+)\})?` +\| (\w+) +\|/gm)].map(
+  const documented = [...text.matchAll(/^\| `(\w+)(?:\{([\w,]+)\})?` +\| (\w+) +\|/gm)].map(
     ([, name, label = '', type]) => [name, label, type].join(' '),
   )
   const { metrics } = measured()
