@@ -203,7 +203,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     if (ours.length > 0) {
       await call(destination, ours)
       // Their deaths on record go with their settlement: the next group may be the one that kills.
-      await settler.idle()
+      await settler.written()
     }
     suspecting = false
     afterCall()

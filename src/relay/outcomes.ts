@@ -225,7 +225,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   async function restore(destination: Destination, dead: readonly Entry[], error: string): Promise<void> {
     destination.restoring = true
     try {
-      await settler.idle()
       const count = await settler.restore(dead)
       const now = performance.now()
       for (const { aggregate } of dead) backlog.unhold(aggregate, now)

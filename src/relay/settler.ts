@@ -2,6 +2,7 @@ import type { Connection } from '../database/connection.ts'
 import { failureOf } from '../database/failures.ts'
 import { cleanText, describeError } from '../errors.ts'
 import type { Entry } from './aggregate.ts'
+import { createFifo } from './fifo.ts'
 import type { Statements } from './statements.ts'
 
 /** What became of an event, to be written into its row. */
@@ -43,10 +44,16 @@ export interface Settler {
   settle(settlement: Settlement): void
   /** Puts it on record that these events are about to be tried with care; answers those that still are ours. */
   suspect(entries: readonly Entry[]): Promise<readonly Entry[]>
-  /** Makes the dead letters of buckets that are still ours pending again; tried until it works. Answers how many. */
+  /**
+   * Makes the dead letters of buckets that are still ours pending again, once everything handed in before is written;
+   * tried until it works. Answers how many.
+   */
   restore(entries: readonly Entry[]): Promise<number>
+  /** Settlements and restores that are not in the table yet. */
   readonly pending: number
-  /** Resolves when everything handed in so far is written or given up. */
+  /** Resolves when everything handed in until now is written or given up, whatever comes after it. */
+  written(): Promise<void>
+  /** Resolves when nothing is left to write; as long as events are published that may be never. */
   idle(): Promise<void>
   /** Gives up what is not yet written. */
   stop(): void
@@ -59,8 +66,12 @@ const maxReceiptLength = 500
 export function createSettler(options: SettlerOptions): Settler {
   const { connection, statements, relayId, onSettled, onLost, onError, pause } = options
   let waiting: Settlement[] = []
-  let running: Promise<void> | undefined
-  let inStatement = 0
+  let running = false
+  /** Settlements so far, and how many of them are written or given up: they are worked off in their order. */
+  let handedIn = 0
+  let done = 0
+  const barriers = createFifo<{ at: number; open: () => void }>()
+  const restoring = new Set<Promise<number>>()
   let stopped = false
 
   function fenceOf(entries: readonly Entry[]): [string, number[], string[]] {
@@ -70,16 +81,24 @@ export function createSettler(options: SettlerOptions): Settler {
   }
 
   async function run(): Promise<void> {
+    running = true
     while (waiting.length > 0 && !stopped) {
       const batch = waiting.slice(0, maxPerStatement)
       waiting = waiting.slice(maxPerStatement)
-      inStatement = batch.length
       for (const kind of ['published', 'failed', 'dead', 'survived'] as const) {
         const group = batch.filter((settlement) => settlement.kind === kind)
         if (group.length > 0) await writeUntilDone(group)
       }
-      inStatement = 0
+      moveOn(done + batch.length)
     }
+    if (stopped) moveOn(handedIn)
+    // In the same moment in which nothing more was found: what comes next starts it again.
+    running = false
+  }
+
+  function moveOn(to: number): void {
+    done = to
+    while ((barriers.peek()?.at ?? Infinity) <= done) barriers.shift()!.open()
   }
 
   async function writeUntilDone(group: readonly Settlement[]): Promise<void> {
@@ -133,15 +152,39 @@ export function createSettler(options: SettlerOptions): Settler {
     return new Set(rows[0]?.held)
   }
 
+  async function restoreUntilDone(entries: readonly Entry[]): Promise<number> {
+    await written()
+    while (!stopped) {
+      // One bucket that is lost must not keep the others' events buried.
+      const ours = entries.filter((entry) => !entry.aggregate.bucket.lost)
+      if (ours.length === 0) break
+      try {
+        const { rowCount } = await connection.query(statements.restoreDead, [
+          ...fenceOf(ours),
+          ours.map((entry) => entry.event.id),
+        ])
+        onSettled([])
+        return rowCount
+      } catch (error) {
+        await recover(error)
+      }
+    }
+    return 0
+  }
+
+  function written(): Promise<void> {
+    if (done === handedIn) return Promise.resolve()
+    return new Promise((open) => barriers.push({ at: handedIn, open }))
+  }
+
   return {
     get pending() {
-      return waiting.length + inStatement
+      return handedIn - done + restoring.size
     },
     settle(settlement) {
       waiting.push(settlement)
-      running ??= run().finally(() => {
-        running = undefined
-      })
+      handedIn++
+      if (!running) void run()
     },
     async suspect(entries) {
       for (let left = entries; left.length > 0;) {
@@ -158,25 +201,17 @@ export function createSettler(options: SettlerOptions): Settler {
       return []
     },
     async restore(entries) {
-      while (!stopped) {
-        // One bucket that is lost must not keep the others' events buried.
-        const ours = entries.filter((entry) => !entry.aggregate.bucket.lost)
-        if (ours.length === 0) break
-        try {
-          const { rowCount } = await connection.query(statements.restoreDead, [
-            ...fenceOf(ours),
-            ours.map((entry) => entry.event.id),
-          ])
-          onSettled([])
-          return rowCount
-        } catch (error) {
-          await recover(error)
-        }
+      const work = restoreUntilDone(entries)
+      restoring.add(work)
+      try {
+        return await work
+      } finally {
+        restoring.delete(work)
       }
-      return 0
     },
+    written,
     async idle() {
-      while (running !== undefined) await running
+      while (handedIn > done || restoring.size > 0) await Promise.all([written(), ...restoring])
     },
     stop() {
       stopped = true
