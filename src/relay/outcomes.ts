@@ -43,6 +43,8 @@ export interface Outcomes {
   settled(settlement: Settlement): void
   /** A settlement changed nothing, since the bucket belongs to another relay. */
   dropped(settlement: Settlement): void
+  /** Only the table knows what became of a settlement: its event is read again. */
+  outdated(settlement: Settlement): void
 }
 
 /** So many different events in a row, refused with one answer and none published: the destination is wrong. */
@@ -283,6 +285,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
   }
 
+  function outdated({ entry }: Settlement): void {
+    backlog.release(entry)
+    backlog.sleep(entry.aggregate, performance.now())
+  }
+
   function putBack(entries: readonly Entry[]): void {
     const now = performance.now()
     for (const entry of entries) {
@@ -295,7 +302,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     return Math.max(0, Date.now() + options.clockOffsetMs() - Number(entry.event.createdAtMicros) / 1000)
   }
 
-  return { conclude, confirmEarly, bury, putBack, settled, dropped: ({ entry }) => backlog.settled(entry) }
+  const dropped = ({ entry }: Settlement) => backlog.settled(entry)
+  return { conclude, confirmEarly, bury, putBack, settled, dropped, outdated }
 }
 
 /**

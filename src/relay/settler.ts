@@ -33,6 +33,11 @@ export interface SettlerOptions {
   onSettled: (settlements: readonly Settlement[]) => void
   /** These changed nothing, since their buckets belong to other relays. */
   onLost: (settlements: readonly Settlement[]) => void
+  /**
+   * Nobody knows whether these are in the table: an answer was lost, and dead letters of their buckets were put back
+   * meanwhile. What the table says is to be read again.
+   */
+  onOutdated: (settlements: readonly Settlement[]) => void
   /** The database did not take it; it is tried again. */
   onError: (error: unknown) => void
   /** Resolves when the next try may be made. */
@@ -45,7 +50,7 @@ export interface Settler {
   /** Puts it on record that these events are about to be tried with care; answers those that still are ours. */
   suspect(entries: readonly Entry[]): Promise<readonly Entry[]>
   /**
-   * Makes the dead letters of buckets that are still ours pending again, once everything handed in before is written;
+   * Makes dead letters pending again once everything handed in before is written, whoever owns their buckets by then;
    * tried until it works. Answers how many.
    */
   restore(entries: readonly Entry[]): Promise<number>
@@ -59,12 +64,18 @@ export interface Settler {
   stop(): void
 }
 
+/** The buckets that are still ours, and those of them of which dead letters were put back meanwhile. */
+interface Answer {
+  held: number[]
+  rescans: Record<number, string> | null
+}
+
 const maxPerStatement = 5000
 const maxErrorLength = 2000
 const maxReceiptLength = 500
 
 export function createSettler(options: SettlerOptions): Settler {
-  const { connection, statements, relayId, onSettled, onLost, onError, pause } = options
+  const { connection, statements, relayId, onSettled, onLost, onOutdated, onError, pause } = options
   let waiting: Settlement[] = []
   let running = false
   /** Settlements so far, and how many of them are written or given up: they are worked off in their order. */
@@ -121,15 +132,27 @@ export function createSettler(options: SettlerOptions): Settler {
 
   async function writeOnce(group: readonly Settlement[]): Promise<void> {
     let left = group.toSorted(byPosition)
+    const rescans = rescansOf(left)
+    // A statement whose answer was lost may have worked, or may still come to work.
+    let uncertain = false
     while (left.length > 0 && !stopped) {
       try {
-        const held = await write(left)
-        const ours = left.filter((settlement) => held.has(settlement.entry.aggregate.bucket.bucket))
-        if (ours.length === left.length) return onSettled(left)
-        // One token that is not ours any more, and nothing of the statement took effect: again without those.
-        onLost(left.filter((settlement) => !held.has(settlement.entry.aggregate.bucket.bucket)))
-        left = ours
+        const held = await write(left, rescans)
+        const lost = left.filter((settlement) => !held.has(bucketOf(settlement)))
+        const changed = left.filter((settlement) => {
+          const rescan = held.get(bucketOf(settlement))
+          return rescan !== undefined && rescan !== rescans.get(bucketOf(settlement))
+        })
+        if (lost.length + changed.length === 0) return onSettled(left)
+        // A token that is not ours any more, or letters that were put back: nothing of the statement took effect.
+        const outdated = uncertain ? changed : []
+        const given = new Set([...lost, ...outdated])
+        left = left.filter((settlement) => !given.has(settlement))
+        for (const [bucket, rescan] of held) rescans.set(bucket, rescan)
+        if (lost.length > 0) onLost(lost)
+        if (outdated.length > 0) onOutdated(outdated)
       } catch (error) {
+        uncertain ||= failureOf(error) === 'connection'
         await recover(error)
       }
     }
@@ -141,30 +164,31 @@ export function createSettler(options: SettlerOptions): Settler {
     await pause()
   }
 
-  async function write(group: readonly Settlement[]): Promise<ReadonlySet<number>> {
-    const entries = group.map((settlement) => settlement.entry)
+  /** Answers the buckets that are still ours, each with the number of its last rescan. */
+  async function write(
+    group: readonly Settlement[],
+    rescans: ReadonlyMap<number, string>,
+  ): Promise<ReadonlyMap<number, string>> {
+    const fence = fenceOf(group.map((settlement) => settlement.entry))
     const [text, name, columns] = statementFor(statements, group)
-    const { rows } = await connection.query<{ held: number[] }>(
-      text,
-      [...fenceOf(entries), entries.map((entry) => entry.event.id), ...columns],
-      { name },
-    )
-    return new Set(rows[0]?.held)
+    const values = [...fence, group.map((settlement) => settlement.entry.event.id), ...columns]
+    if (isUndoneByRetry(group[0]!)) values.push(fence[1].map((bucket) => rescans.get(bucket)))
+    const { rows } = await connection.query<Answer>(text, values, { name })
+    const { held, rescans: raised } = rows[0]!
+    return new Map(held.map((bucket) => [bucket, raised?.[bucket] ?? rescans.get(bucket)!]))
   }
 
   async function restoreUntilDone(entries: readonly Entry[]): Promise<number> {
+    const buckets = new Set(entries.map((entry) => entry.aggregate.bucket.bucket))
     await written()
     while (!stopped) {
-      // One bucket that is lost must not keep the others' events buried.
-      const ours = entries.filter((entry) => !entry.aggregate.bucket.lost)
-      if (ours.length === 0) break
       try {
-        const { rowCount } = await connection.query(statements.restoreDead, [
-          ...fenceOf(ours),
-          ours.map((entry) => entry.event.id),
+        const { rows } = await connection.query<{ restored: number }>(statements.restoreDead, [
+          entries.map((entry) => entry.event.id),
+          [...buckets],
         ])
         onSettled([])
-        return rowCount
+        return rows[0]!.restored
       } catch (error) {
         await recover(error)
       }
@@ -217,6 +241,19 @@ export function createSettler(options: SettlerOptions): Settler {
       stopped = true
     },
   }
+}
+
+function bucketOf({ entry }: Settlement): number {
+  return entry.aggregate.bucket.bucket
+}
+
+function rescansOf(group: readonly Settlement[]): Map<number, string> {
+  return new Map(group.map(({ entry: { aggregate } }) => [aggregate.bucket.bucket, aggregate.bucket.rescan]))
+}
+
+/** What putting back a dead letter takes back: it must not come to the table after that. */
+function isUndoneByRetry({ kind }: Settlement): boolean {
+  return kind === 'failed' || kind === 'dead'
 }
 
 /** Rows that were written together lie together. */

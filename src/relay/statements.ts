@@ -198,12 +198,16 @@ export function createStatements(schema: string) {
       marks({ id: 'uuid', attempts: 'int', pause: 'float8', error: 'text' }),
       `attempts = m.attempts, crashes = 0, last_attempt_at = now(), last_error = m.error,
        retry_after = now() + m.pause * interval '1 millisecond'`,
+      '',
+      '$8',
     ),
     markDead: settlement(
       sql,
       marks({ id: 'uuid', attempts: 'int', holds: 'boolean', error: 'text' }),
       `attempts = m.attempts, crashes = 0, dead_at = now(), holds = m.holds, last_attempt_at = now(),
        last_error = m.error, retry_after = NULL`,
+      '',
+      '$8',
     ),
     markSurvived: settlement(sql, marks({ id: 'uuid' }), 'crashes = 0'),
 
@@ -211,22 +215,35 @@ export function createStatements(schema: string) {
     // number itself, so that a statement whose answer was lost counts no second death when it is sent again.
     markSuspect: settlement(sql, marks({ id: 'uuid', crashes: 'int' }), 'crashes = m.crashes'),
 
-    // Five equal refusals in a row: the destination is wrong, not the events.
+    // Five equal refusals in a row: the destination is wrong, not the events. As a retry by a person does, it asks for
+    // no token: a bucket may have another owner by now, who learns of it by `rescan`.
     restoreDead: sql(`
-      WITH fence AS MATERIALIZED (${fence})
-      UPDATE "waybill".outbox_events AS e
-      SET dead_at = NULL, holds = false, last_attempt_at = NULL
-      FROM ${marks({ id: 'uuid' })}
-      WHERE e.id = m.id AND (SELECT count(*) FROM fence) = cardinality($2::int[])
-        AND e.dead_at IS NOT NULL AND coalesce(e.processed_at, e.discarded_at) IS NULL`),
+      WITH buckets AS MATERIALIZED (
+        SELECT k.bucket FROM "waybill".outbox_buckets AS k WHERE k.bucket = ANY ($2::int[])
+        ORDER BY k.bucket FOR NO KEY UPDATE
+      ), restored AS (
+        UPDATE "waybill".outbox_events AS e SET dead_at = NULL, holds = false, last_attempt_at = NULL
+        FROM unnest((SELECT $1::uuid[])) AS m(id)
+        WHERE e.id = m.id AND (SELECT count(*) FROM buckets) > 0
+          AND e.dead_at IS NOT NULL AND coalesce(e.processed_at, e.discarded_at) IS NULL
+        RETURNING ${bucketOf} AS bucket
+      ), raised AS (
+        UPDATE "waybill".outbox_buckets AS k SET rescan = k.rescan + 1
+        WHERE k.bucket IN (SELECT r.bucket FROM restored AS r)
+        RETURNING k.bucket
+      )
+      SELECT (SELECT count(*)::int FROM restored) AS restored,
+             (SELECT pg_notify('waybill_' || '"waybill".outbox_events'::regclass::oid, 'buckets')
+              FROM (SELECT FROM raised LIMIT 1) AS r)`),
   }
 }
 
 export type Statements = ReturnType<typeof createStatements>
 
-const fence = `
-        SELECT k.bucket FROM "waybill".outbox_buckets AS k
-        JOIN unnest($2::int[], $3::bigint[]) AS t(bucket, epoch) ON t.bucket = k.bucket AND t.epoch = k.epoch
+const fence = (rescans: string) => `
+        SELECT k.bucket, k.rescan, coalesce(k.rescan = t.rescan, true) AS known FROM "waybill".outbox_buckets AS k
+        JOIN unnest($2::int[], $3::bigint[], ${rescans}::bigint[]) AS t(bucket, epoch, rescan)
+          ON t.bucket = k.bucket AND t.epoch = k.epoch
         WHERE k.owner = $1::text::uuid
         ORDER BY k.bucket FOR SHARE OF k`
 
@@ -239,14 +256,26 @@ function marks(columns: Record<string, string>): string {
   return `unnest(${arrays.join(', ')}) AS m(${Object.keys(columns).join(', ')})`
 }
 
-function settlement(sql: (text: string) => string, marks: string, set: string, returning = ''): string {
+/**
+ * With `rescans` (a parameter: the number of the last rescan that is known of each bucket) it takes no effect either
+ * once dead letters of one of the buckets were put back: what arrives late must not bury them again.
+ */
+function settlement(
+  sql: (text: string) => string,
+  marks: string,
+  set: string,
+  returning = '',
+  rescans = 'NULL',
+): string {
   return sql(`
-      WITH fence AS MATERIALIZED (${fence}
+      WITH fence AS MATERIALIZED (${fence(rescans)}
       ), marked AS (
         UPDATE "waybill".outbox_events AS e SET ${set}
         FROM ${marks}
-        WHERE e.id = m.id AND ${unsettled} AND (SELECT count(*) FROM fence) = cardinality($2::int[])
+        WHERE e.id = m.id AND ${unsettled}
+          AND (SELECT count(*) FROM fence AS f WHERE f.known) = cardinality($2::int[])
         ${returning}
       )
-      SELECT ARRAY(SELECT f.bucket::int FROM fence AS f) AS held`)
+      SELECT ARRAY(SELECT f.bucket::int FROM fence AS f) AS held,
+             (SELECT json_object_agg(f.bucket, f.rescan::text) FROM fence AS f WHERE NOT f.known) AS rescans`)
 }

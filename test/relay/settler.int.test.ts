@@ -23,6 +23,7 @@ test('an outcome that comes in the very moment in which the last one is written 
     relayId,
     onSettled: () => written(),
     onLost: (lost) => expect(lost).toEqual([]),
+    onOutdated: (outdated) => expect(outdated).toEqual([]),
     onError: (error) => expect(error).toBeUndefined(),
     pause: () => Promise.resolve(),
   })
