@@ -4,7 +4,8 @@ import type { Backlog } from './backlog.ts'
 import { type Destination, noteFailure, noteSuccess } from './destination.ts'
 import { type FailureKind, backoffMs, judge, kindOf } from './failure.ts'
 import type { RelayTuning } from './options.ts'
-import { type CallOutcome, answerOf, requestedPauseMs } from './publish-call.ts'
+import type { CallOutcome } from './publish-call.ts'
+import { answerOf, requestedPauseMs } from './publish-result.ts'
 import { type Settlement, type Settler, errorText } from './settler.ts'
 
 export interface OutcomesOptions {
