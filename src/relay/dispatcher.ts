@@ -8,7 +8,8 @@ import type { Fifo } from './fifo.ts'
 import type { RelayTuning } from './options.ts'
 import type { Call, Outcomes } from './outcomes.ts'
 import { callPublisher, errorOf } from './publish-call.ts'
-import { type Settler, errorText } from './settler.ts'
+import { errorText } from './settlement.ts'
+import type { Settler } from './settler.ts'
 
 export interface DispatcherOptions {
   backlog: Backlog

@@ -6,7 +6,8 @@ import { type FailureKind, backoffMs, judge, kindOf } from './failure.ts'
 import type { RelayTuning } from './options.ts'
 import type { CallOutcome } from './publish-call.ts'
 import { answerOf, requestedPauseMs } from './publish-result.ts'
-import { type Settlement, type Settler, errorText } from './settler.ts'
+import { type Settlement, errorText } from './settlement.ts'
+import type { Settler } from './settler.ts'
 
 export interface OutcomesOptions {
   backlog: Backlog
@@ -50,6 +51,9 @@ export interface Outcomes {
 
 /** So many different events in a row, refused with one answer and none published: the destination is wrong. */
 const refusalsForOutage = 5
+
+/** What the column holds: a plain INSERT may have set it to anything. */
+const mostAttempts = 2 ** 31 - 1
 
 /** `go`: the event is at the head of its aggregate again; `settling`: the table comes first. */
 type Step = 'go' | 'settling'
@@ -180,7 +184,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       return survive(entry)
     }
     const final = kind === 'refused' || kind === 'undeliverable'
-    const attempts = entry.event.attempts + (verdict === 'count' || (verdict === 'dead' && !final) ? 1 : 0)
+    const counted = verdict === 'count' || (verdict === 'dead' && !final) ? 1 : 0
+    const attempts = Math.min(entry.event.attempts + counted, mostAttempts)
     if (verdict === 'dead') {
       settler.settle({ kind: 'dead', entry, attempts, holds: tuning.afterDeadLetter === 'hold', error })
       return 'settling'

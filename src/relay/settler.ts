@@ -1,29 +1,10 @@
 import type { Connection } from '../database/connection.ts'
 import { failureOf } from '../database/failures.ts'
-import { cleanText, describeError } from '../errors.ts'
 import type { Entry } from './aggregate.ts'
 import { createFifo } from './fifo.ts'
+import { pause as pauseFor } from './pause.ts'
+import { type Settlement, bucketOf, byPosition, isUndoneByRetry, statementFor } from './settlement.ts'
 import type { Statements } from './statements.ts'
-
-/** What became of an event, to be written into its row. */
-export type Settlement =
-  | { readonly kind: 'published'; readonly entry: Entry; readonly receipt: string | null }
-  | {
-      readonly kind: 'failed'
-      readonly entry: Entry
-      readonly attempts: number
-      readonly pauseMs: number
-      readonly error: string
-    }
-  | {
-      readonly kind: 'dead'
-      readonly entry: Entry
-      readonly attempts: number
-      readonly holds: boolean
-      readonly error: string
-    }
-  /** Tried with care, nothing came of it, but the relay lives. */
-  | { readonly kind: 'survived'; readonly entry: Entry }
 
 export interface SettlerOptions {
   connection: Connection
@@ -71,8 +52,10 @@ interface Answer {
 }
 
 const maxPerStatement = 5000
-const maxErrorLength = 2000
-const maxReceiptLength = 500
+/** A statement that the server refused so often in a row is split: too much for one, or it holds one that never works. */
+const refusalsUntilSplit = 2
+/** After that one event is tried again so much later, in milliseconds. */
+const asideMs = 10_000
 
 export function createSettler(options: SettlerOptions): Settler {
   const { connection, statements, relayId, onSettled, onLost, onOutdated, onError, pause } = options
@@ -83,6 +66,10 @@ export function createSettler(options: SettlerOptions): Settler {
   let done = 0
   const barriers = createFifo<{ at: number; open: () => void }>()
   const restoring = new Set<Promise<number>>()
+  /** Settlements that the server refused by themselves, until each is tried again; then each has its own statement. */
+  const aside = new Set<Promise<void>>()
+  const refused = new Set<Settlement>()
+  const stopping = new AbortController()
   let stopped = false
 
   function fenceOf(entries: readonly Entry[]): [string, number[], string[]] {
@@ -97,9 +84,10 @@ export function createSettler(options: SettlerOptions): Settler {
       const batch = waiting.slice(0, maxPerStatement)
       waiting = waiting.slice(maxPerStatement)
       for (const kind of ['published', 'failed', 'dead', 'survived'] as const) {
-        const group = batch.filter((settlement) => settlement.kind === kind)
+        const group = batch.filter((settlement) => settlement.kind === kind && !refused.has(settlement))
         if (group.length > 0) await writeUntilDone(group)
       }
+      for (const settlement of batch) if (refused.delete(settlement)) await writeOnce([settlement])
       moveOn(done + batch.length)
     }
     if (stopped) moveOn(handedIn)
@@ -135,6 +123,7 @@ export function createSettler(options: SettlerOptions): Settler {
     const rescans = rescansOf(left)
     // A statement whose answer was lost may have worked, or may still come to work.
     let uncertain = false
+    let refusals = 0
     while (left.length > 0 && !stopped) {
       try {
         const held = await write(left, rescans)
@@ -152,10 +141,28 @@ export function createSettler(options: SettlerOptions): Settler {
         if (lost.length > 0) onLost(lost)
         if (outdated.length > 0) onOutdated(outdated)
       } catch (error) {
-        uncertain ||= failureOf(error) === 'connection'
+        const isRefused = failureOf(error) === 'statement'
+        uncertain ||= !isRefused
         await recover(error)
+        if (isRefused && ++refusals === refusalsUntilSplit) return split(left)
       }
     }
+  }
+
+  async function split(group: readonly Settlement[]): Promise<void> {
+    if (group.length === 1) return setAside(group[0]!)
+    const half = Math.ceil(group.length / 2)
+    await writeOnce(group.slice(0, half))
+    await writeOnce(group.slice(half))
+  }
+
+  function setAside(settlement: Settlement): void {
+    const again = pauseFor(asideMs, stopping.signal).then(() => {
+      aside.delete(again)
+      refused.add(settlement)
+      settle(settlement)
+    })
+    aside.add(again)
   }
 
   async function recover(error: unknown): Promise<void> {
@@ -201,15 +208,19 @@ export function createSettler(options: SettlerOptions): Settler {
     return new Promise((open) => barriers.push({ at: handedIn, open }))
   }
 
+  function settle(settlement: Settlement): void {
+    waiting.push(settlement)
+    handedIn++
+    if (!running) void run()
+  }
+
+  const pending = () => handedIn - done + restoring.size + aside.size
+
   return {
     get pending() {
-      return handedIn - done + restoring.size
+      return pending()
     },
-    settle(settlement) {
-      waiting.push(settlement)
-      handedIn++
-      if (!running) void run()
-    },
+    settle,
     async suspect(entries) {
       for (let left = entries; left.length > 0;) {
         const { rows } = await connection.query<{ held: number[] }>(statements.markSuspect, [
@@ -235,83 +246,15 @@ export function createSettler(options: SettlerOptions): Settler {
     },
     written,
     async idle() {
-      while (handedIn > done || restoring.size > 0) await Promise.all([written(), ...restoring])
+      while (pending() > 0) await Promise.all([written(), ...restoring, ...aside])
     },
     stop() {
       stopped = true
+      stopping.abort()
     },
   }
-}
-
-function bucketOf({ entry }: Settlement): number {
-  return entry.aggregate.bucket.bucket
 }
 
 function rescansOf(group: readonly Settlement[]): Map<number, string> {
   return new Map(group.map(({ entry: { aggregate } }) => [aggregate.bucket.bucket, aggregate.bucket.rescan]))
-}
-
-/** What putting back a dead letter takes back: it must not come to the table after that. */
-function isUndoneByRetry({ kind }: Settlement): boolean {
-  return kind === 'failed' || kind === 'dead'
-}
-
-/** Rows that were written together lie together. */
-function byPosition(a: Settlement, b: Settlement): number {
-  return a.entry.event.position < b.entry.event.position ? -1 : 1
-}
-
-function statementFor(
-  statements: Statements,
-  group: readonly Settlement[],
-): [text: string, name: string, columns: unknown[][]] {
-  switch (group[0]!.kind) {
-    case 'published': {
-      const receipts = group.map((s) =>
-        s.kind === 'published' && s.receipt !== null ? cleanText(s.receipt, maxReceiptLength) : null,
-      )
-      return group.some((s) => s.entry.event.revision !== null)
-        ? [statements.markPublishedIntents, 'waybill_published_intents', [receipts]]
-        : [statements.markPublished, 'waybill_published', [receipts]]
-    }
-    case 'failed':
-      return [
-        statements.markFailed,
-        'waybill_failed',
-        [
-          pick(group, 'failed', (s) => s.attempts),
-          pick(group, 'failed', (s) => s.pauseMs),
-          pick(group, 'failed', (s) => s.error),
-        ],
-      ]
-    case 'dead':
-      return [
-        statements.markDead,
-        'waybill_dead',
-        [
-          pick(group, 'dead', (s) => s.attempts),
-          pick(group, 'dead', (s) => s.holds),
-          pick(group, 'dead', (s) => s.error),
-        ],
-      ]
-    case 'survived':
-      return [statements.markSurvived, 'waybill_survived', []]
-  }
-}
-
-function pick<Kind extends Settlement['kind'], Value>(
-  group: readonly Settlement[],
-  kind: Kind,
-  of: (settlement: Extract<Settlement, { kind: Kind }>) => Value,
-): Value[] {
-  return group.map((settlement) => {
-    if (settlement.kind !== kind)
-      throw new Error(`a group of settlements holds ${settlement.kind} beside ${kind}`)
-    return of(settlement as Extract<Settlement, { kind: Kind }>)
-  })
-}
-
-/** An error as it goes into `last_error`: clean, bounded, whatever was thrown. */
-export function errorText(error: unknown): string {
-  return describeError(error, maxErrorLength)
 }
