@@ -22,16 +22,29 @@ const before = `sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_c
 
 /** The bucket of the row that tells a reader to forget the positions it knows. */
 export const rowReset = -1
+/** The bucket of the row that tells it not to believe this server: it only reads, and may be behind. */
+export const rowReadOnly = -2
 
 const pending = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at IS NULL'
 
-/** The numbers are drawn from another file after TRUNCATE … RESTART IDENTITY: they begin again. */
-const sequenceFile = `pg_catalog.pg_relation_filenode('"waybill".outbox_events_position_seq'::regclass)::text`
+/**
+ * A transaction pooler may still have sessions with a primary that was replaced. It takes no marks, and what it says
+ * is old: an aggregate of which it has no next event has perhaps one on the new primary.
+ */
+const onlyReads = `current_setting('transaction_read_only') = 'on'`
 
-/** One row of bucket -1, before all others, when positions no longer mean what the reader thinks; see {@link rowReset}. */
+/**
+ * Where the numbers come from: they begin again in another file after TRUNCATE … RESTART IDENTITY, and on another
+ * timeline after a promotion, which behind a transaction pooler comes without a new session.
+ */
+const numbering = `pg_catalog.concat_ws('/', pg_catalog.pg_relation_filenode('"waybill".outbox_events_position_seq'::regclass),
+    CASE WHEN NOT pg_catalog.pg_is_in_recovery()
+         THEN left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8) END)`
+
+/** One row before all others when what follows is not what the reader thinks; see {@link rowReset}, {@link rowReadOnly}. */
 const otherSequence = (known: string) => `
-  SELECT ${rowReset}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL::int, NULL::int, NULL::float8
-  WHERE ${known}::text <> ${sequenceFile}
+  SELECT CASE WHEN ${onlyReads} THEN ${rowReadOnly} ELSE ${rowReset} END, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL::int, NULL::int, NULL::float8
+  WHERE ${known}::text <> ${numbering} OR ${onlyReads}
   UNION ALL`
 
 /**
@@ -82,6 +95,8 @@ export function createStatements(schema: string) {
 
     // Index outbox_events_holding.
     readHeld: sql(`
+      SELECT ${rowReadOnly}, NULL, NULL WHERE ${onlyReads}
+      UNION ALL
       SELECT DISTINCT ${bucketOf}::int, e.aggregate_type, e.aggregate_id FROM "waybill".outbox_events AS e
       WHERE ${bucketOf} = ANY ($1::int[]) AND e.holds
         AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL`),
@@ -109,7 +124,7 @@ export function createStatements(schema: string) {
                      AND l.granted AND l.relation = '"waybill".outbox_events'::regclass
                      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
              ) AS writers,
-             ${sequenceFile} AS sequence
+             ${numbering} AS sequence, ${onlyReads} AS "onlyReads"
       FROM "waybill".outbox_events_position_seq AS s`),
 
     // One relay's sign of life; answers how many others live.
