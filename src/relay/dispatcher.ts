@@ -8,7 +8,8 @@ import type { Fifo } from './fifo.ts'
 import type { RelayTuning } from './options.ts'
 import type { Call, Outcomes } from './outcomes.ts'
 import { callPublisher, errorOf } from './publish-call.ts'
-import { type Settler, errorText } from './settler.ts'
+import { errorText } from './settlement.ts'
+import type { Settler } from './settler.ts'
 
 export interface DispatcherOptions {
   backlog: Backlog
@@ -203,7 +204,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     if (ours.length > 0) {
       await call(destination, ours)
       // Their deaths on record go with their settlement: the next group may be the one that kills.
-      await settler.idle()
+      await settler.written()
     }
     suspecting = false
     afterCall()

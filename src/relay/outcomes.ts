@@ -5,8 +5,10 @@ import type { Backlog } from './backlog.ts'
 import { type Destination, noteFailure, noteSuccess } from './destination.ts'
 import { type FailureKind, judge, kindOf } from './failure.ts'
 import type { RelayTuning } from './options.ts'
-import { type CallOutcome, answerOf, requestedPauseMs } from './publish-call.ts'
-import { type Settlement, type Settler, errorText } from './settler.ts'
+import type { CallOutcome } from './publish-call.ts'
+import { answerOf, requestedPauseMs } from './publish-result.ts'
+import { type Settlement, errorText } from './settlement.ts'
+import type { Settler } from './settler.ts'
 
 export interface OutcomesOptions {
   backlog: Backlog
@@ -44,10 +46,15 @@ export interface Outcomes {
   settled(settlement: Settlement): void
   /** A settlement changed nothing, since the bucket belongs to another relay. */
   dropped(settlement: Settlement): void
+  /** Only the table knows what became of a settlement: its event is read again. */
+  outdated(settlement: Settlement): void
 }
 
 /** So many different events in a row, refused with one answer and none published: the destination is wrong. */
 const refusalsForOutage = 5
+
+/** What the column holds: a plain INSERT may have set it to anything. */
+const mostAttempts = 2 ** 31 - 1
 
 /** `go`: the event is at the head of its aggregate again; `settling`: the table comes first. */
 type Step = 'go' | 'settling'
@@ -179,7 +186,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       return survive(entry)
     }
     const final = kind === 'refused' || kind === 'undeliverable'
-    const attempts = entry.event.attempts + (verdict === 'count' || (verdict === 'dead' && !final) ? 1 : 0)
+    const counted = verdict === 'count' || (verdict === 'dead' && !final) ? 1 : 0
+    const attempts = Math.min(entry.event.attempts + counted, mostAttempts)
     if (verdict === 'dead') {
       settler.settle({ kind: 'dead', entry, attempts, holds: tuning.afterDeadLetter === 'hold', error })
       return 'settling'
@@ -227,7 +235,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   async function restore(destination: Destination, dead: readonly Entry[], error: string): Promise<void> {
     destination.restoring = true
     try {
-      await settler.idle()
       const count = await settler.restore(dead)
       const now = performance.now()
       for (const { aggregate } of dead) backlog.unhold(aggregate, now)
@@ -286,6 +293,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     }
   }
 
+  function outdated({ entry }: Settlement): void {
+    backlog.release(entry)
+    backlog.sleep(entry.aggregate, performance.now())
+  }
+
   function putBack(entries: readonly Entry[]): void {
     const now = performance.now()
     for (const entry of entries) {
@@ -298,7 +310,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     return Date.now() + options.clockOffsetMs()
   }
 
-  return { conclude, confirmEarly, bury, putBack, settled, dropped: ({ entry }) => backlog.settled(entry) }
+  const dropped = ({ entry }: Settlement) => backlog.settled(entry)
+  return { conclude, confirmEarly, bury, putBack, settled, dropped, outdated }
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Connection } from '../database/connection.ts'
+import { WaybillError } from '../errors.ts'
 import type { AggregateRequest, BucketRequest, ReadEvent, Source } from './source.ts'
-import { type Statements, rowReset } from './statements.ts'
+import { type Statements, rowReadOnly, rowReset } from './statements.ts'
 
 /** An event as the statements give it; see `columns` there. */
 export type Row = [
@@ -19,6 +20,13 @@ export type Row = [
   crashes: number | null,
   retryInMs: number | null,
 ]
+
+interface Sample {
+  drawn: string
+  writers: string[]
+  sequence: string
+  onlyReads: boolean
+}
 
 /** Bytes of stored (perhaps compressed) payload that one read may bring in; the first row of each part comes always. */
 const maxBytesPerRead = 16 * 1024 * 1024
@@ -40,11 +48,20 @@ export function createPollingSource(connection: Connection, statements: Statemen
 
   async function rows(name: string, text: string, values: readonly unknown[]): Promise<ReadEvent[]> {
     const { rows } = await connection.query<Row>(text, values, { name, rowMode: 'array' })
+    refuseReadOnly(rows[0]?.[0] === rowReadOnly)
     if (rows[0]?.[0] === rowReset) {
       reset()
       return []
     }
     return rows.map(toEvent)
+  }
+
+  function refuseReadOnly(onlyReads: boolean): void {
+    if (!onlyReads) return
+    throw new WaybillError(
+      'DATABASE_UNREACHABLE',
+      `PostgreSQL at ${connection.where} only reads: a primary is needed (a pooler has to let go of the one that was replaced)`,
+    )
   }
 
   return {
@@ -78,6 +95,7 @@ export function createPollingSource(connection: Connection, statements: Statemen
       const result = await connection.query<[number, string, string]>(statements.readHeld, [buckets], {
         rowMode: 'array',
       })
+      refuseReadOnly(result.rows[0]?.[0] === rowReadOnly)
       return result.rows.map(([bucket, aggregateType, aggregateId]) => ({
         bucket,
         aggregateType,
@@ -85,12 +103,11 @@ export function createPollingSource(connection: Connection, statements: Statemen
       }))
     },
     async readWriters() {
-      const { rows: found } = await connection.query<{ drawn: string; writers: string[]; sequence: string }>(
-        statements.sampleWriters,
-        [],
-        { name: 'waybill_writers' },
-      )
-      const { drawn: text, writers: open, sequence } = found[0]!
+      const { rows: found } = await connection.query<Sample>(statements.sampleWriters, [], {
+        name: 'waybill_writers',
+      })
+      const { drawn: text, writers: open, sequence, onlyReads } = found[0]!
+      refuseReadOnly(onlyReads)
       const drawn = BigInt(text)
       if (decided.add(drawn, open, sequence) === 'reset') reset()
       return { decided: decided.value, drawn, open }
@@ -114,7 +131,7 @@ export function createDecided() {
     get value() {
       return value
     },
-    /** The file that the numbers seen so far are from; null before the first sample. */
+    /** Where the numbers seen so far are from; null before the first sample. */
     get sequence() {
       return file
     },

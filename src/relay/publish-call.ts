@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { describeError, hasCode } from '../errors.ts'
+import { hasCode } from '../errors.ts'
 import {
   type Message,
   type PublishCall,
@@ -7,6 +7,7 @@ import {
   type PublishResult,
   publishTimeout,
 } from '../publishing/publisher.ts'
+import { toError, toReceipt, toResult } from './publish-result.ts'
 
 /** How one `publish()` call ended. `threw`: for a reason that says nothing about the single events. */
 export type CallOutcome =
@@ -31,7 +32,7 @@ export async function callPublisher(
   let over = false
   // After the end of the call the events may be another relay's, or this relay's again.
   const early = (index: number, receipt?: string) => {
-    if (!over) onPublished?.(index, receipt)
+    if (!over) onPublished?.(index, toReceipt(receipt))
   }
   let timer: NodeJS.Timeout | undefined
   let grace: NodeJS.Timeout | undefined
@@ -64,26 +65,22 @@ async function attempt(
   call: PublishCall,
 ): Promise<CallOutcome> {
   try {
-    const results: unknown = await publisher.publish(messages, call)
-    if (!Array.isArray(results) || results.length !== messages.length || !results.every(isResult)) {
-      return {
-        threw: new Error(
-          `publisher ${publisher.name} did not answer with one result for each of ${messages.length} messages`,
-        ),
-      }
+    const answer: unknown = await publisher.publish(messages, call)
+    const results = Array.isArray(answer) ? Array.from(answer, toResult) : []
+    if (results.length === messages.length && results.every((result) => result !== undefined))
+      return { results }
+    return {
+      threw: new Error(
+        `publisher ${publisher.name} did not answer with one result for each of ${messages.length} messages`,
+      ),
     }
-    return { results }
-  } catch (error) {
+  } catch (thrown) {
+    const error = toError(thrown)
     if (hasCode(error, 'BROKER_UNAVAILABLE')) return { unavailable: error }
     if (hasCode(error, 'PUBLISH_TIMEOUT'))
       return { results: messages.map(() => ({ status: 'retry', error })) }
     return { threw: error }
   }
-}
-
-function isResult(value: unknown): value is PublishResult {
-  const { status } = (value ?? {}) as { status?: unknown }
-  return status === 'published' || status === 'retry' || status === 'reject'
 }
 
 /** The first error of a call, or undefined when everything was published. */
@@ -92,16 +89,4 @@ export function errorOf(outcome: CallOutcome): unknown {
   if ('threw' in outcome) return outcome.threw ?? new Error('thrown: undefined')
   for (const result of outcome.results) if (result.status !== 'published') return result.error
   return undefined
-}
-
-/** What a destination asked for with `Retry-After`, in milliseconds; undefined when it did not. */
-export function requestedPauseMs(error: unknown): number | undefined {
-  const afterMs = (error as { details?: { afterMs?: unknown } } | undefined)?.details?.afterMs
-  return typeof afterMs === 'number' && afterMs >= 0 ? Math.min(afterMs, 3_600_000) : undefined
-}
-
-/** The short form of a refusal, to compare refusals with each other. */
-export function answerOf(error: unknown): string {
-  const answer = (error as { details?: { answer?: unknown } } | undefined)?.details?.answer
-  return typeof answer === 'string' ? answer : describeError(error, 100)
 }

@@ -114,6 +114,10 @@ export function createRelay(options: RelayOptions): Relay {
       for (const settlement of settlements) outcomes.dropped(settlement)
       onProgress()
     },
+    onOutdated(settlements) {
+      for (const settlement of settlements) outcomes.outdated(settlement)
+      onProgress()
+    },
     onError: (error) => health.failed('mark', error),
     pause: () => pause(retryPauseMs(2, leaseErrorPauseMaxMs), new AbortController().signal),
   })

@@ -1,28 +1,18 @@
 import type { Connection } from '../database/connection.ts'
 import { failureOf } from '../database/failures.ts'
-import { cleanText, describeError } from '../errors.ts'
 import type { Entry } from './aggregate.ts'
+import { createFifo } from './fifo.ts'
+import { pause as pauseFor } from '../pause.ts'
+import {
+  type Settlement,
+  bucketOf,
+  byPosition,
+  idsOf,
+  isUndoneByRetry,
+  statementFor,
+  statementOf,
+} from './settlement.ts'
 import type { Statements } from './statements.ts'
-
-/** What became of an event, to be written into its row. */
-export type Settlement =
-  | { readonly kind: 'published'; readonly entry: Entry; readonly receipt: string | null }
-  | {
-      readonly kind: 'failed'
-      readonly entry: Entry
-      readonly attempts: number
-      readonly pauseMs: number
-      readonly error: string
-    }
-  | {
-      readonly kind: 'dead'
-      readonly entry: Entry
-      readonly attempts: number
-      readonly holds: boolean
-      readonly error: string
-    }
-  /** Tried with care, nothing came of it, but the relay lives. */
-  | { readonly kind: 'survived'; readonly entry: Entry }
 
 export interface SettlerOptions {
   connection: Connection
@@ -34,6 +24,11 @@ export interface SettlerOptions {
   onSettled: (settlements: readonly Settlement[]) => void
   /** These changed nothing, since their buckets belong to other relays. */
   onLost: (settlements: readonly Settlement[]) => void
+  /**
+   * Nobody knows whether these are in the table: an answer was lost, and dead letters of their buckets were put back
+   * meanwhile. What the table says is to be read again.
+   */
+  onOutdated: (settlements: readonly Settlement[]) => void
   /** The database did not take it; it is tried again. */
   onError: (error: unknown) => void
   /** Resolves when the next try may be made. */
@@ -45,26 +40,56 @@ export interface Settler {
   settle(settlement: Settlement): void
   /** Puts it on record that these events are about to be tried with care; answers those that still are ours. */
   suspect(entries: readonly Entry[]): Promise<readonly Entry[]>
-  /** Makes the dead letters of buckets that are still ours pending again; tried until it works. Answers how many. */
+  /**
+   * Makes dead letters pending again once everything handed in before is written, whoever owns their buckets by then;
+   * tried until it works. Answers how many.
+   */
   restore(entries: readonly Entry[]): Promise<number>
+  /** Settlements and restores that are not in the table yet. */
   readonly pending: number
-  /** Resolves when everything handed in so far is written or given up. */
+  /** Resolves when everything handed in until now is written or given up, whatever comes after it. */
+  written(): Promise<void>
+  /** Resolves when nothing is left to write; as long as events are published that may be never. */
   idle(): Promise<void>
   /** Gives up what is not yet written. */
   stop(): void
 }
 
+/** The buckets that are still ours, and those of them of which dead letters were put back meanwhile. */
+interface Answer {
+  held: number[]
+  rescans: Record<number, string> | null
+}
+
 const maxPerStatement = 5000
-const maxErrorLength = 2000
-const maxReceiptLength = 500
+/** A statement that the server refused so often in a row is split: too much for one, or it holds one that never works. */
+const refusalsUntilSplit = 2
+/** After that one event is tried again so much later, in milliseconds. */
+const asideMs = 10_000
 
 export function createSettler(options: SettlerOptions): Settler {
-  const { connection, statements, relayId, settle, onSettled, onLost, onError, pause } = options
+  const {
+    connection,
+    statements,
+    relayId,
+    settle: how,
+    onSettled,
+    onLost,
+    onOutdated,
+    onError,
+    pause,
+  } = options
   let waiting: Settlement[] = []
-  /** In the table, and not yet told. */
-  let written: Settlement[] = []
-  let running: Promise<void> | undefined
-  let inStatement = 0
+  let running = false
+  /** Settlements so far, and how many of them are written or given up: they are worked off in their order. */
+  let handedIn = 0
+  let done = 0
+  const barriers = createFifo<{ at: number; open: () => void }>()
+  const restoring = new Set<Promise<number>>()
+  /** Settlements that the server refused by themselves, until each is tried again; then each has its own statement. */
+  const aside = new Set<Promise<void>>()
+  const refused = new Set<Settlement>()
+  const stopping = new AbortController()
   let stopped = false
 
   function fenceOf(entries: readonly Entry[]): [string, number[], string[]] {
@@ -74,25 +99,27 @@ export function createSettler(options: SettlerOptions): Settler {
   }
 
   async function run(): Promise<void> {
+    running = true
     while (waiting.length > 0 && !stopped) {
       const batch = waiting.slice(0, maxPerStatement)
       waiting = waiting.slice(maxPerStatement)
-      inStatement = batch.length
       for (const statement of ['published', 'intents', 'failed', 'dead', 'survived'] as const) {
-        const group = batch.filter((settlement) => statementOf(settlement) === statement)
+        const group = batch.filter(
+          (settlement) => statementOf(settlement) === statement && !refused.has(settlement),
+        )
         if (group.length > 0) await writeUntilDone(group)
       }
-      inStatement = 0
-      // What is waiting by now goes out first.
-      if (waiting.length === 0 || stopped) tell()
+      for (const settlement of batch) if (refused.delete(settlement)) await writeOnce([settlement])
+      moveOn(done + batch.length)
     }
+    if (stopped) moveOn(handedIn)
+    // In the same moment in which nothing more was found: what comes next starts it again.
+    running = false
   }
 
-  function tell(): void {
-    if (written.length === 0) return
-    const settled = written
-    written = []
-    onSettled(settled)
+  function moveOn(to: number): void {
+    done = to
+    while ((barriers.peek()?.at ?? Infinity) <= done) barriers.shift()!.open()
   }
 
   async function writeUntilDone(group: readonly Settlement[]): Promise<void> {
@@ -115,18 +142,49 @@ export function createSettler(options: SettlerOptions): Settler {
 
   async function writeOnce(group: readonly Settlement[]): Promise<void> {
     let left = group.toSorted(byPosition)
+    const rescans = rescansOf(left)
+    // A statement whose answer was lost may have worked, or may still come to work.
+    let uncertain = false
+    let refusals = 0
     while (left.length > 0 && !stopped) {
       try {
-        const held = await write(left)
-        const ours = left.filter((settlement) => held.has(settlement.entry.aggregate.bucket.bucket))
-        if (ours.length === left.length) return void written.push(...left)
-        // One token that is not ours any more, and nothing of the statement took effect: again without those.
-        onLost(left.filter((settlement) => !held.has(settlement.entry.aggregate.bucket.bucket)))
-        left = ours
+        const held = await write(left, rescans)
+        const lost = left.filter((settlement) => !held.has(bucketOf(settlement)))
+        const changed = left.filter((settlement) => {
+          const rescan = held.get(bucketOf(settlement))
+          return rescan !== undefined && rescan !== rescans.get(bucketOf(settlement))
+        })
+        if (lost.length + changed.length === 0) return onSettled(left)
+        // A token that is not ours any more, or letters that were put back: nothing of the statement took effect.
+        const outdated = uncertain ? changed : []
+        const given = new Set([...lost, ...outdated])
+        left = left.filter((settlement) => !given.has(settlement))
+        for (const [bucket, rescan] of held) rescans.set(bucket, rescan)
+        if (lost.length > 0) onLost(lost)
+        if (outdated.length > 0) onOutdated(outdated)
       } catch (error) {
+        const isRefused = failureOf(error) === 'statement'
+        uncertain ||= !isRefused
         await recover(error)
+        if (isRefused && ++refusals === refusalsUntilSplit) return split(left)
       }
     }
+  }
+
+  async function split(group: readonly Settlement[]): Promise<void> {
+    if (group.length === 1) return setAside(group[0]!)
+    const half = Math.ceil(group.length / 2)
+    await writeOnce(group.slice(0, half))
+    await writeOnce(group.slice(half))
+  }
+
+  function setAside(settlement: Settlement): void {
+    const again = pauseFor(asideMs, stopping.signal).then(() => {
+      aside.delete(again)
+      refused.add(settlement)
+      settle(settlement)
+    })
+    aside.add(again)
   }
 
   async function recover(error: unknown): Promise<void> {
@@ -135,35 +193,62 @@ export function createSettler(options: SettlerOptions): Settler {
     await pause()
   }
 
-  async function write(group: readonly Settlement[]): Promise<ReadonlySet<number>> {
+  /** Answers the buckets that are still ours, each with the number of its last rescan. */
+  async function write(
+    group: readonly Settlement[],
+    rescans: ReadonlyMap<number, string>,
+  ): Promise<ReadonlyMap<number, string>> {
     const entries = group.map((settlement) => settlement.entry)
-    const [text, name, columns] = statementFor(statements, group, settle)
-    const answer = connection.query<{ held: number[] }>(
-      text,
-      [...fenceOf(entries), idsOf(entries), ...columns],
-      { name },
-    )
-    // What the last statement settled is worked off while the server works at this one, which leaves first.
-    setImmediate(tell)
-    const { rows } = await answer
-    return new Set(rows[0]?.held)
+    const fence = fenceOf(entries)
+    const [text, name, columns] = statementFor(statements, group, how)
+    const values = [...fence, idsOf(entries), ...columns]
+    if (isUndoneByRetry(group[0]!)) values.push(fence[1].map((bucket) => rescans.get(bucket)))
+    const { rows } = await connection.query<Answer>(text, values, { name })
+    const { held, rescans: raised } = rows[0]!
+    return new Map(held.map((bucket) => [bucket, raised?.[bucket] ?? rescans.get(bucket)!]))
   }
+
+  async function restoreUntilDone(entries: readonly Entry[]): Promise<number> {
+    const buckets = new Set(entries.map((entry) => entry.aggregate.bucket.bucket))
+    await written()
+    while (!stopped) {
+      try {
+        const { rows } = await connection.query<{ restored: number }>(statements.restoreDead, [
+          idsOf(entries),
+          [...buckets],
+        ])
+        onSettled([])
+        return rows[0]!.restored
+      } catch (error) {
+        await recover(error)
+      }
+    }
+    return 0
+  }
+
+  function written(): Promise<void> {
+    if (done === handedIn) return Promise.resolve()
+    return new Promise((open) => barriers.push({ at: handedIn, open }))
+  }
+
+  function settle(settlement: Settlement): void {
+    waiting.push(settlement)
+    handedIn++
+    if (!running) void run()
+  }
+
+  const pending = () => handedIn - done + restoring.size + aside.size
 
   return {
     get pending() {
-      return waiting.length + inStatement + written.length
+      return pending()
     },
-    settle(settlement) {
-      waiting.push(settlement)
-      running ??= run().finally(() => {
-        running = undefined
-      })
-    },
+    settle,
     async suspect(entries) {
       for (let left = entries; left.length > 0;) {
         const { rows } = await connection.query<{ held: number[] }>(statements.markSuspect, [
           ...fenceOf(left),
-          idsOf(left),
+          left.map((entry) => entry.event.id),
           left.map((entry) => entry.crashes + 1),
         ])
         const held = new Set(rows[0]?.held)
@@ -174,103 +259,25 @@ export function createSettler(options: SettlerOptions): Settler {
       return []
     },
     async restore(entries) {
-      while (!stopped) {
-        // One bucket that is lost must not keep the others' events buried.
-        const ours = entries.filter((entry) => !entry.aggregate.bucket.lost)
-        if (ours.length === 0) break
-        try {
-          const { rowCount } = await connection.query(statements.restoreDead, [...fenceOf(ours), idsOf(ours)])
-          onSettled([])
-          return rowCount
-        } catch (error) {
-          await recover(error)
-        }
+      const work = restoreUntilDone(entries)
+      restoring.add(work)
+      try {
+        return await work
+      } finally {
+        restoring.delete(work)
       }
-      return 0
     },
+    written,
     async idle() {
-      while (running !== undefined) await running
+      while (pending() > 0) await Promise.all([written(), ...restoring, ...aside])
     },
     stop() {
       stopped = true
+      stopping.abort()
     },
   }
 }
 
-/** An array of uuid as PostgreSQL reads it: they need no quotes, which costs less than what `pg` does with an array. */
-function idsOf(entries: readonly Entry[]): string {
-  let list = '{'
-  for (const { event } of entries) list += list.length === 1 ? event.id : `,${event.id}`
-  return `${list}}`
-}
-
-/** Rows that were written together lie together. */
-function byPosition(a: Settlement, b: Settlement): number {
-  return a.entry.event.position < b.entry.event.position ? -1 : 1
-}
-
-/** A published intent has a statement of its own: its publication learns of it. */
-function statementOf({ kind, entry }: Settlement): Settlement['kind'] | 'intents' {
-  return kind === 'published' && entry.event.revision !== null ? 'intents' : kind
-}
-
-/** Where no event has a receipt, NULL stands for as many NULLs. */
-function receiptsOf(group: readonly Settlement[]): (string | null)[] | null {
-  if (!group.some((s) => s.kind === 'published' && s.receipt !== null)) return null
-  return pick(group, 'published', ({ receipt }) =>
-    receipt === null ? null : cleanText(receipt, maxReceiptLength),
-  )
-}
-
-function statementFor(
-  statements: Statements,
-  group: readonly Settlement[],
-  settle: 'mark' | 'delete',
-): [text: string, name: string, columns: (unknown[] | null)[]] {
-  switch (statementOf(group[0]!)) {
-    case 'published':
-      if (settle === 'delete') return [statements.removePublished, 'waybill_removed', []]
-      return [statements.markPublished, 'waybill_published', [receiptsOf(group)]]
-    case 'intents':
-      return [statements.markPublishedIntents, 'waybill_published_intents', [receiptsOf(group)]]
-    case 'failed':
-      return [
-        statements.markFailed,
-        'waybill_failed',
-        [
-          pick(group, 'failed', (s) => s.attempts),
-          pick(group, 'failed', (s) => s.pauseMs),
-          pick(group, 'failed', (s) => s.error),
-        ],
-      ]
-    case 'dead':
-      return [
-        statements.markDead,
-        'waybill_dead',
-        [
-          pick(group, 'dead', (s) => s.attempts),
-          pick(group, 'dead', (s) => s.holds),
-          pick(group, 'dead', (s) => s.error),
-        ],
-      ]
-    case 'survived':
-      return [statements.markSurvived, 'waybill_survived', []]
-  }
-}
-
-function pick<Kind extends Settlement['kind'], Value>(
-  group: readonly Settlement[],
-  kind: Kind,
-  of: (settlement: Extract<Settlement, { kind: Kind }>) => Value,
-): Value[] {
-  return group.map((settlement) => {
-    if (settlement.kind !== kind)
-      throw new Error(`a group of settlements holds ${settlement.kind} beside ${kind}`)
-    return of(settlement as Extract<Settlement, { kind: Kind }>)
-  })
-}
-
-/** An error as it goes into `last_error`: clean, bounded, whatever was thrown. */
-export function errorText(error: unknown): string {
-  return describeError(error, maxErrorLength)
+function rescansOf(group: readonly Settlement[]): Map<number, string> {
+  return new Map(group.map(({ entry: { aggregate } }) => [aggregate.bucket.bucket, aggregate.bucket.rescan]))
 }

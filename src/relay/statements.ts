@@ -22,16 +22,29 @@ const before = `sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_c
 
 /** The bucket of the row that tells a reader to forget the positions it knows. */
 export const rowReset = -1
+/** The bucket of the row that tells it not to believe this server: it only reads, and may be behind. */
+export const rowReadOnly = -2
 
 const pending = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at IS NULL'
 
-/** The numbers are drawn from another file after TRUNCATE … RESTART IDENTITY: they begin again. */
-const sequenceFile = `pg_catalog.pg_relation_filenode('"waybill".outbox_events_position_seq'::regclass)::text`
+/**
+ * A transaction pooler may still have sessions with a primary that was replaced. It takes no marks, and what it says
+ * is old: an aggregate of which it has no next event has perhaps one on the new primary.
+ */
+const onlyReads = `current_setting('transaction_read_only') = 'on'`
 
-/** One row of bucket -1, before all others, when positions no longer mean what the reader thinks; see {@link rowReset}. */
+/**
+ * Where the numbers come from: they begin again in another file after TRUNCATE … RESTART IDENTITY, and on another
+ * timeline after a promotion, which behind a transaction pooler comes without a new session.
+ */
+const numbering = `pg_catalog.concat_ws('/', pg_catalog.pg_relation_filenode('"waybill".outbox_events_position_seq'::regclass),
+    CASE WHEN NOT pg_catalog.pg_is_in_recovery()
+         THEN left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8) END)`
+
+/** One row before all others when what follows is not what the reader thinks; see {@link rowReset}, {@link rowReadOnly}. */
 const otherSequence = (known: string) => `
-  SELECT ${rowReset}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL::int, NULL::int, NULL::float8
-  WHERE ${known}::text <> ${sequenceFile}
+  SELECT CASE WHEN ${onlyReads} THEN ${rowReadOnly} ELSE ${rowReset} END, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL::int, NULL::int, NULL::float8
+  WHERE ${known}::text <> ${numbering} OR ${onlyReads}
   UNION ALL`
 
 /**
@@ -82,6 +95,8 @@ export function createStatements(schema: string) {
 
     // Index outbox_events_holding.
     readHeld: sql(`
+      SELECT ${rowReadOnly}, NULL, NULL WHERE ${onlyReads}
+      UNION ALL
       SELECT DISTINCT ${bucketOf}::int, e.aggregate_type, e.aggregate_id FROM "waybill".outbox_events AS e
       WHERE ${bucketOf} = ANY ($1::int[]) AND e.holds
         AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL`),
@@ -109,7 +124,7 @@ export function createStatements(schema: string) {
                      AND l.granted AND l.relation = '"waybill".outbox_events'::regclass
                      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = current_database())
              ) AS writers,
-             ${sequenceFile} AS sequence
+             ${numbering} AS sequence, ${onlyReads} AS "onlyReads"
       FROM "waybill".outbox_events_position_seq AS s`),
 
     // One relay's sign of life; answers how many others live.
@@ -200,12 +215,16 @@ export function createStatements(schema: string) {
       marks({ id: 'uuid', attempts: 'int', pause: 'float8', error: 'text' }),
       `attempts = m.attempts, crashes = 0, last_attempt_at = now(), last_error = m.error,
        retry_after = now() + m.pause * interval '1 millisecond'`,
+      '',
+      '$8',
     ),
     markDead: settlement(
       sql,
       marks({ id: 'uuid', attempts: 'int', holds: 'boolean', error: 'text' }),
       `attempts = m.attempts, crashes = 0, dead_at = now(), holds = m.holds, last_attempt_at = now(),
        last_error = m.error, retry_after = NULL`,
+      '',
+      '$8',
     ),
     markSurvived: settlement(sql, marks({ id: 'uuid' }), 'crashes = 0'),
 
@@ -227,7 +246,7 @@ export function createStatements(schema: string) {
 
     // Under the current token of the event's bucket, like every settlement.
     markReplay: sql(`
-      WITH fence AS MATERIALIZED (${fence})
+      WITH fence AS MATERIALIZED (${fence('NULL')})
       UPDATE "waybill".replays AS r
       SET state = $6::text, attempts = $7::text::int,
           retry_after = clock_timestamp() + $8::text::float8 * interval '1 millisecond',
@@ -236,22 +255,35 @@ export function createStatements(schema: string) {
       WHERE r.event_id = $4::text::uuid AND r.number = $5::text::int AND r.state = 'pending'
         AND (SELECT count(*) FROM fence) = cardinality($2::int[])`),
 
-    // Five equal refusals in a row: the destination is wrong, not the events.
+    // Five equal refusals in a row: the destination is wrong, not the events. As a retry by a person does, it asks for
+    // no token: a bucket may have another owner by now, who learns of it by `rescan`.
     restoreDead: sql(`
-      WITH fence AS MATERIALIZED (${fence})
-      UPDATE "waybill".outbox_events AS e
-      SET dead_at = NULL, holds = false, last_attempt_at = NULL
-      FROM ${marks({ id: 'uuid' })}
-      WHERE e.id = m.id AND (SELECT count(*) FROM fence) = cardinality($2::int[])
-        AND e.dead_at IS NOT NULL AND coalesce(e.processed_at, e.discarded_at) IS NULL`),
+      WITH buckets AS MATERIALIZED (
+        SELECT k.bucket FROM "waybill".outbox_buckets AS k WHERE k.bucket = ANY ($2::int[])
+        ORDER BY k.bucket FOR NO KEY UPDATE
+      ), restored AS (
+        UPDATE "waybill".outbox_events AS e SET dead_at = NULL, holds = false, last_attempt_at = NULL
+        FROM unnest((SELECT $1::uuid[])) AS m(id)
+        WHERE e.id = m.id AND (SELECT count(*) FROM buckets) > 0
+          AND e.dead_at IS NOT NULL AND coalesce(e.processed_at, e.discarded_at) IS NULL
+        RETURNING ${bucketOf} AS bucket
+      ), raised AS (
+        UPDATE "waybill".outbox_buckets AS k SET rescan = k.rescan + 1
+        WHERE k.bucket IN (SELECT r.bucket FROM restored AS r)
+        RETURNING k.bucket
+      )
+      SELECT (SELECT count(*)::int FROM restored) AS restored,
+             (SELECT pg_notify('waybill_' || '"waybill".outbox_events'::regclass::oid, 'buckets')
+              FROM (SELECT FROM raised LIMIT 1) AS r)`),
   }
 }
 
 export type Statements = ReturnType<typeof createStatements>
 
-const fence = `
-        SELECT k.bucket FROM "waybill".outbox_buckets AS k
-        JOIN unnest($2::int[], $3::bigint[]) AS t(bucket, epoch) ON t.bucket = k.bucket AND t.epoch = k.epoch
+const fence = (rescans: string) => `
+        SELECT k.bucket, k.rescan, coalesce(k.rescan = t.rescan, true) AS known FROM "waybill".outbox_buckets AS k
+        JOIN unnest($2::int[], $3::bigint[], ${rescans}::bigint[]) AS t(bucket, epoch, rescan)
+          ON t.bucket = k.bucket AND t.epoch = k.epoch
         WHERE k.owner = $1::text::uuid
         ORDER BY k.bucket FOR SHARE OF k`
 
@@ -264,17 +296,34 @@ function marks(columns: Record<string, string>): string {
   return `unnest(${arrays.join(', ')}) AS m(${Object.keys(columns).join(', ')})`
 }
 
-function settlement(sql: (text: string) => string, marks: string, set: string, returning = ''): string {
-  return settling(sql, `UPDATE "waybill".outbox_events AS e SET ${set}\n        FROM ${marks}`, returning)
+function settlement(
+  sql: (text: string) => string,
+  marks: string,
+  set: string,
+  returning = '',
+  rescans = 'NULL',
+): string {
+  return settling(
+    sql,
+    `UPDATE "waybill".outbox_events AS e SET ${set}\n        FROM ${marks}`,
+    returning,
+    rescans,
+  )
 }
 
-function settling(sql: (text: string) => string, change: string, returning = ''): string {
+/**
+ * With `rescans` (a parameter: the number of the last rescan that is known of each bucket) it takes no effect either
+ * once dead letters of one of the buckets were put back: what arrives late must not bury them again.
+ */
+function settling(sql: (text: string) => string, change: string, returning = '', rescans = 'NULL'): string {
   return sql(`
-      WITH fence AS MATERIALIZED (${fence}
+      WITH fence AS MATERIALIZED (${fence(rescans)}
       ), marked AS (
         ${change}
-        WHERE e.id = m.id AND ${unsettled} AND (SELECT count(*) FROM fence) = cardinality($2::int[])
+        WHERE e.id = m.id AND ${unsettled}
+          AND (SELECT count(*) FROM fence AS f WHERE f.known) = cardinality($2::int[])
         ${returning}
       )
-      SELECT ARRAY(SELECT f.bucket::int FROM fence AS f) AS held`)
+      SELECT ARRAY(SELECT f.bucket::int FROM fence AS f) AS held,
+             (SELECT json_object_agg(f.bucket, f.rescan::text) FROM fence AS f WHERE NOT f.known) AS rescans`)
 }

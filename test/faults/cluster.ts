@@ -8,7 +8,7 @@ import { eventually, readSessions } from './kit.ts'
 
 type Rows = Pick<TestDatabase, 'rows'>
 
-/** A migrated database on a primary with a synchronous standby, behind a proxy that leads to the primary. */
+/** A migrated database on a primary with a standby (synchronous if not said otherwise), behind a proxy that leads to the primary. */
 export interface Cluster {
   readonly primary: PostgresServer
   readonly standby: Standby
@@ -18,26 +18,34 @@ export interface Cluster {
   readonly schema: string
   readonly ledger: Ledger
   /** Runs SQL that is written for the schema `"waybill".`. */
-  on(server: PostgresServer): Rows
+  on(server: { readonly port: number }): Rows
   /** Names of Waybill's sessions with a server. */
   sessions(server: PostgresServer): Promise<string[]>
   /** From now on the primary answers 25006 to whatever writes, and ends no session. */
   makeReadOnly(): Promise<void>
+  /** From now on the standby hears nothing of the primary. */
+  cutOff(): Promise<void>
   /** Promotes the standby, with all that the primary has, and leads new connections there. Answers when it did. */
   failOver(): Promise<number>
 }
 
-export async function startCluster(): Promise<Cluster> {
+export async function startCluster({ synchronous = true } = {}): Promise<Cluster> {
   const primary = await startTestServer()
   const database = await createTestDatabase({ server: primary })
-  const standby = await startStandby(primary)
+  const link = await createProxy(primary.port)
+  const through = ({ port }: TcpProxy): string => {
+    const url = new URL(primary.url)
+    url.port = String(port)
+    return url.href
+  }
+  const standby = await startStandby({ ...primary, url: through(link) }, { synchronous })
   const proxy = await createProxy(primary.port)
   const address = (port: number): string => {
     const url = new URL(database.url)
     url.port = String(port)
     return url.href
   }
-  const on = (server: PostgresServer): Rows => ({
+  const on = (server: { readonly port: number }): Rows => ({
     async rows(text, values) {
       const client = new pg.Client({ connectionString: address(server.port) })
       await client.connect()
@@ -73,6 +81,7 @@ export async function startCluster(): Promise<Cluster> {
         return open!.n === 0
       })
     },
+    cutOff: () => link.down(),
     async failOver() {
       await standby.caughtUp()
       await standby.promote()
