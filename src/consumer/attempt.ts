@@ -24,6 +24,11 @@ export type TryOutcome =
   | { readonly status: 'duplicate'; readonly result: string }
   | { readonly status: 'failed'; readonly failure: FailedTry; readonly error: unknown }
 
+/** Deaths that may have been anybody's; from then on the event is tried with nobody beside it. */
+const deathsInCompany = 2
+/** So that nothing becomes a dead letter by what was beside it, nor by one death of another cause. */
+const leastDeaths = deathsInCompany + 2
+
 interface Claim {
   readonly attempt: number
   readonly xid: string
@@ -79,9 +84,9 @@ export function createAttempt<Tx>(options: AttemptOptions<Tx>) {
     const { attempts, crashes } = await keeper.noteTry(job.event.id)
     job.noted = true
     job.attempts = Math.max(job.attempts, attempts)
-    if (crashes + attempts > maxAttempts) throw new CrashSuspected('crashed', crashes - 1)
-    // One death may be anybody's; from the second on the event is tried with nobody beside it.
-    if (crashes > 2 && !job.alone) throw new CrashSuspected('alone', crashes - 1)
+    const deaths = crashes - 1
+    if (deaths + attempts >= Math.max(maxAttempts, leastDeaths)) throw new CrashSuspected('crashed', deaths)
+    if (deaths >= deathsInCompany && !job.alone) throw new CrashSuspected('alone', deaths)
   }
 
   async function finish(tx: Tx, { event }: Job, xid: string): Promise<'applied' | 'stale'> {

@@ -103,6 +103,9 @@ export function createWork<Tx>(options: WorkOptions<Tx>) {
         return away(job, error)
       case 'alone':
         job.alone = true
+        // While it waits for its turn, the death of another must not be put down to it.
+        await keeper.takeBackNote(job.event.id)
+        job.noted = false
         return 'once more'
       case 'crashed':
         return dead(job, describeError(error, errorLimit))
