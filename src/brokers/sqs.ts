@@ -51,7 +51,6 @@ async function openService(settings: SqsSettings): Promise<Service> {
       }))
       return client.send(new SendMessageBatchCommand({ QueueUrl, Entries }), { abortSignal })
     },
-    forget: (place) => urls.forget(place),
     region: async () => client.config.region(),
     close() {
       urls.close()

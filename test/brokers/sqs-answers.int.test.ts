@@ -235,6 +235,34 @@ describeWith('sqs', 'SQS on a bad day', () => {
       results.slice(10).map(() => ({ afterMs: 0, error: { message: expect.stringContaining('not sent') } })),
     )
     expect(sent()).toHaveLength(1)
+    // What nobody waits for is not kept open either.
+    await expect.poll(() => front.givenUp.length).toBe(1)
+  })
+
+  it('a call that is given up while the URL of its queue is looked up ends at once, and the next one goes on', async () => {
+    let release!: () => void
+    const held = new Promise<void>((resolve) => (release = resolve))
+    front.handler = async ({ action }, pass) => {
+      if (action === 'GetQueueUrl') await held
+      return pass()
+    }
+    const message = testMessage({ topic: 'orders' })
+    const started = performance.now()
+    expect(await publishOne(publisher, message, 100)).toMatchObject({ error: { code: 'PUBLISH_TIMEOUT' } })
+    expect(performance.now() - started).toBeLessThan(1000)
+    release()
+    expect(await publishOne(publisher, message)).toEqual(published)
+  })
+
+  it('a URL names the queue, and does not say where what is signed for AWS is sent', async () => {
+    const elsewhere = await startAwsFront(aws.url)
+    const name = await aws.createQueue('orders.fifo')
+    const queue = name.replace(/^http:\/\/[^/]+/, elsewhere.url)
+    await withEnvironment({ AWS_ENDPOINT_URL_SQS: front.url }, async () => {
+      await publishOne(await sqs({ queue }))
+    })
+    expect(sent()).toHaveLength(1)
+    expect(elsewhere.requests).toEqual([])
   })
 
   it('closing ends what is under way, and nothing is sent after it', async () => {
@@ -253,22 +281,6 @@ describeWith('sqs', 'SQS on a bad day', () => {
   })
 
   describe('the SDK', () => {
-    /** As the process has it while `use` runs; undefined removes a variable. */
-    async function withEnvironment(changes: Record<string, string | undefined>, use: () => Promise<void>) {
-      const before = Object.fromEntries(Object.keys(changes).map((name) => [name, process.env[name]]))
-      const apply = (values: Record<string, string | undefined>) => {
-        for (const [name, value] of Object.entries(values)) {
-          if (value === undefined) delete process.env[name]
-          else process.env[name] = value
-        }
-      }
-      apply(changes)
-      try {
-        await use()
-      } finally {
-        apply(before)
-      }
-    }
     const nowhere = { AWS_CONFIG_FILE: '/nonexistent', AWS_SHARED_CREDENTIALS_FILE: '/nonexistent' }
 
     it('that finds no credentials is told about in one sentence', async () => {
@@ -303,3 +315,20 @@ describeWith('sqs', 'SQS on a bad day', () => {
     })
   })
 })
+
+/** As the process has it while `use` runs; undefined removes a variable. */
+async function withEnvironment(changes: Record<string, string | undefined>, use: () => Promise<void>) {
+  const before = Object.fromEntries(Object.keys(changes).map((name) => [name, process.env[name]]))
+  const apply = (values: Record<string, string | undefined>) => {
+    for (const [name, value] of Object.entries(values)) {
+      if (value === undefined) delete process.env[name]
+      else process.env[name] = value
+    }
+  }
+  apply(changes)
+  try {
+    await use()
+  } finally {
+    apply(before)
+  }
+}

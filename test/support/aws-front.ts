@@ -36,6 +36,8 @@ export interface AwsFront {
   readonly url: string
   /** All requests so far. */
   readonly requests: AwsRequest[]
+  /** Requests that were given up before they had an answer. */
+  readonly givenUp: AwsRequest[]
   /** Default: passes everything on. */
   handler: AwsHandler
   /** Resolves when so many requests have come. */
@@ -49,6 +51,9 @@ export async function startAwsFront(target: string): Promise<AwsFront> {
       const body = (await buffer(incoming)).toString('utf8')
       const request = { action: actionOf(incoming, body), body, headers: incoming.headers }
       front.requests.push(request)
+      response.once('close', () => {
+        if (!response.writableFinished) front.givenUp.push(request)
+      })
       for (const wake of waiting) wake()
       const answer = await front.handler(request, (changed = body) => forward(target, incoming, changed))
       if (answer !== undefined) response.writeHead(answer.status, answer.headers).end(answer.body)
@@ -62,6 +67,7 @@ export async function startAwsFront(target: string): Promise<AwsFront> {
   const front: AwsFront = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests: [],
+    givenUp: [],
     handler: (_request, pass) => pass(),
     async waitFor(count) {
       while (front.requests.length < count) {

@@ -21,10 +21,15 @@ function importsOf(file: string): readonly Import[] {
       verbatimModuleSyntax: true,
     },
   })
-  const imports = ts.preProcessFile(outputText).importedFiles.map(({ fileName: name }) => ({
-    name,
-    later: outputText.includes(`import('${name}')`),
-  }))
+  const imports: Import[] = []
+  const visit = (node: ts.Node): void => {
+    const isStatement = ts.isImportDeclaration(node) || ts.isExportDeclaration(node)
+    const later = ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword
+    const name = isStatement ? node.moduleSpecifier : later ? node.arguments[0] : undefined
+    if (name !== undefined && ts.isStringLiteral(name)) imports.push({ name: name.text, later })
+    ts.forEachChild(node, visit)
+  }
+  visit(ts.createSourceFile(file, outputText, ts.ScriptTarget.ES2023))
   seen.set(file, imports)
   return imports
 }

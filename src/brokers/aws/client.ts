@@ -17,10 +17,5 @@ export function clientConfig({ region, endpoint, connections, connectTimeoutMs }
     ...(endpoint === undefined ? {} : { endpoint }),
     maxAttempts: 2,
     requestHandler: { connectionTimeout: connectTimeoutMs, httpAgent: agent, httpsAgent: agent },
-    logger: silent,
   }
 }
-
-const nothing = (): void => undefined
-// Without one the SDK writes some of its warnings to the standard error.
-const silent = { trace: nothing, debug: nothing, info: nothing, warn: nothing, error: nothing }

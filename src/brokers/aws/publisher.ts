@@ -29,8 +29,6 @@ export interface Service {
   readonly kind: string
   /** Sends a batch whose entries have their number in it as `Id`. Rejects with an error of the SDK. */
   send(place: string, entries: readonly Entry[], signal: AbortSignal): Promise<BatchAnswer>
-  /** The place was not there: whatever is remembered of it is wrong. */
-  forget?(place: string): void
   region(): Promise<string>
   close(): void
 }
@@ -160,7 +158,6 @@ export function createAwsPublisher(
   ): Promise<void> {
     const { place } = batch[0]!
     if (meaning === 'missing' || meaning === 'denied') working.delete(place)
-    if (meaning === 'missing') service.forget?.(place)
     const region = await service.region().catch(() => 'an unknown region')
     const othersWork = working.size > 0
     const result = toFailure(meaning, code, cause, { name, kind: service.kind, place, region, othersWork })

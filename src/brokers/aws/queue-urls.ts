@@ -1,8 +1,7 @@
-/** The URLs of queues, asked for once. */
+/** The URLs of queues, asked for once: a queue that is deleted and made anew has the same. */
 export interface QueueUrls {
   /** Rejects with what the look-up was rejected with; the next call asks again. */
   get(place: string): Promise<string>
-  forget(place: string): void
   /** Ends what is under way. */
   close(): void
 }
@@ -29,7 +28,6 @@ export function createQueueUrls(lookUp: (name: string, signal: AbortSignal) => P
       })
       return asked
     },
-    forget: (place) => void known.delete(place),
     close: () => closing.abort(),
   }
 }
