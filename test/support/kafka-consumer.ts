@@ -1,6 +1,6 @@
 import { Kafka, logLevel } from 'kafkajs'
 import { atEndOfFile } from './cleanups.ts'
-import { type TestProcess, startProcess } from './processes.ts'
+import { type ProcessOptions, type TestProcess, startProcess } from './processes.ts'
 import { findProgram } from './programs.ts'
 
 /** A message as kcat read it. */
@@ -25,7 +25,8 @@ export interface KafkaConsumer {
 
 export function consumeTopic(url: string, topic: string): KafkaConsumer {
   const messages: KafkaMessage[] = []
-  const kcat = runKcat(url, ['-C', '-t', topic, '-o', 'beginning', '-J', '-u', '-q'])
+  // -E: it waits for a broker that goes away.
+  const kcat = runKcat(url, ['-C', '-t', topic, '-o', 'beginning', '-J', '-u', '-q', '-E'])
   let read = 0
   function parse(): KafkaMessage[] {
     for (; read < kcat.lines.length; read++) {
@@ -51,12 +52,14 @@ export function consumeTopic(url: string, topic: string): KafkaConsumer {
 
 /** The bodies of a topic with one partition, as raw bytes, each after its length: nothing is decoded on the way. */
 export async function readRaw(url: string, topic: string): Promise<Buffer[]> {
-  const kcat = runKcat(url, ['-C', '-t', topic, '-o', 'beginning', '-e', '-q', '-f', '%S %s'], 'latin1')
+  const kcat = runKcat(url, ['-C', '-t', topic, '-o', 'beginning', '-e', '-q', '-f', '%S %s'], {
+    encoding: 'latin1',
+  })
   const { code } = await kcat.exit
   if (code !== 0) throw new Error(`kcat failed: ${kcat.stderr}`)
   const bodies: Buffer[] = []
   const all = Buffer.from(kcat.stdout, 'latin1')
-  for (let at = 0; at < all.length; ) {
+  for (let at = 0; at < all.length;) {
     const space = all.indexOf(' ', at)
     const end = space + 1 + Number(all.subarray(at, space).toString('latin1'))
     bodies.push(all.subarray(space + 1, end))
@@ -65,15 +68,33 @@ export async function readRaw(url: string, topic: string): Promise<Buffer[]> {
   return bodies
 }
 
-function runKcat(url: string, args: readonly string[], encoding: BufferEncoding = 'utf8'): TestProcess {
+/** Writes messages with these keys. */
+export async function produceWithKcat(
+  url: string,
+  topic: string,
+  keys: readonly string[],
+  options: readonly string[],
+): Promise<void> {
+  const kcat = runKcat(url, ['-P', '-t', topic, '-K', '|', ...options], {
+    input: keys.map((key) => `${key}|x\n`).join(''),
+  })
+  const { code } = await kcat.exit
+  if (code !== 0) throw new Error(`kcat failed: ${kcat.stderr}`)
+}
+
+function runKcat(url: string, args: readonly string[], options: ProcessOptions = {}): TestProcess {
   const program = findProgram('kcat')
   if (program === undefined) throw new Error('kcat is not installed')
   const quick = ['-X', 'fetch.wait.max.ms=20', '-X', 'reconnect.backoff.max.ms=200']
-  return startProcess(program, ['-b', url, ...quick, ...args], { encoding })
+  return startProcess(program, ['-b', url, ...quick, ...args], options)
 }
 
 function toMessage(line: string): KafkaMessage {
-  const { headers = [], payload, ...rest } = JSON.parse(line) as Omit<KafkaMessage, 'body' | 'headers'> & {
+  const {
+    headers = [],
+    payload,
+    ...rest
+  } = JSON.parse(line) as Omit<KafkaMessage, 'body' | 'headers'> & {
     payload: string
     headers?: string[]
   }
@@ -97,6 +118,7 @@ export async function createTopics(
   const admin = await kafkaAdmin(url)
   await admin.createTopics({
     waitForLeaders: true,
+    timeout: 30_000,
     topics: Object.entries(topics).map(([topic, { partitions = 1, settings = {} }]) => ({
       topic,
       numPartitions: partitions,

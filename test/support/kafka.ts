@@ -32,6 +32,8 @@ export interface KafkaServer {
   restart(): Promise<void>
   /** Stops it and forgets all topics, messages and producers: what starts next is a new cluster at the old address. */
   wipe(): Promise<void>
+  /** Runs a tool of Kafka's own, for example `('kafka.admin.ConfigCommand', ['--bootstrap-server', url, …])`. */
+  run(tool: string, args: readonly string[]): Promise<string>
   /** Where its data is, until `stop`. */
   readonly folder: string
   /** Done by itself at the end of the test file. */
@@ -72,7 +74,12 @@ export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServe
     const setpriv = findProgram('setpriv')
     const command = [...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL']), java!]
     const [program, ...before] = command
-    broker = startProcess(program!, [...before, ...javaOptions(folder, jars!), 'kafka.Kafka', settingsOf(folder)])
+    broker = startProcess(program!, [
+      ...before,
+      ...javaOptions(folder, jars!),
+      'kafka.Kafka',
+      settingsOf(folder),
+    ])
     writeFileSync(join(folder, 'process'), String(broker.pid))
     await broker.line(/Kafka Server started/, { timeoutMs: 60_000 })
   }
@@ -111,6 +118,12 @@ export async function startKafka(options: KafkaOptions = {}): Promise<KafkaServe
     async wipe() {
       await kill('SIGKILL')
       format(folder)
+    },
+    async run(tool, args) {
+      const run = startProcess(java, [...javaOptions(folder, jars), tool, ...args])
+      const { code } = await run.exit
+      if (code !== 0) throw new Error(`${tool} failed: ${run.stderr}${run.stdout}`)
+      return run.stdout
     },
     folder,
     stop,

@@ -17,11 +17,7 @@ export const postgresMajors = [14, 15, 16, 17] as const
  * `kafka-server` one of the test's own, to stop, to cut off or to configure.
  */
 export type ServiceName =
-  | 'rabbitmq'
-  | 'kafka'
-  | 'kafka-server'
-  | 'pgbouncer'
-  | `postgres-${(typeof postgresMajors)[number]}`
+  'rabbitmq' | 'kafka' | 'kafka-server' | 'pgbouncer' | `postgres-${(typeof postgresMajors)[number]}`
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
