@@ -15,6 +15,7 @@ process.on('exit', () => rmSync(work, { recursive: true, force: true }))
 const notForWriters = [
   'pg',
   'undici',
+  'kafkajs',
   'rabbitmq-client',
   'hono',
   'prom-client',

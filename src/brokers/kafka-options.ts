@@ -17,6 +17,12 @@ const pem = (what: string) =>
     secret: what !== 'certificates',
   })
 
+// Not shown when it is wrong: somebody may have written a URL with a password.
+const address = string({
+  pattern: /^[^\s:/@,]+:\d{1,5}$/,
+  expected: 'an address "host:port"',
+  secret: true,
+})
 const maxMessageBytes = integer({ min: 1024, max: 104_857_600 })
   .default(1_048_588)
   .describe(
@@ -29,10 +35,9 @@ const cloudEventsSource = string({ maxLength: 1000 })
 
 export const kafkaOptions = object(
   {
-    brokers: list(string({ pattern: /^[^\s:/@,]+:\d{1,5}$/, expected: 'an address "host:port"' }), {
-      min: 1,
-      max: 100,
-    }).describe('addresses to begin with, `host:port`; the cluster names the others'),
+    brokers: list(address, { min: 1, max: 100 }).describe(
+      'addresses to begin with, `host:port`; the cluster names the others',
+    ),
     clientId: string({ maxLength: 255 })
       .default('waybill')
       .describe('how the brokers call this client in logs and quotas'),

@@ -70,6 +70,7 @@ const local: Readonly<Record<string, KafkaFailure>> = {
   KafkaJSRequestTimeoutError: 'lost',
   KafkaJSMetadataNotLoaded: 'partition',
   KafkaJSTopicMetadataNotLoaded: 'partition',
+  '-1': 'lost', // an error of the server that has no number
   '-184': 'cluster', // its queue is full
   '-185': 'lost', // timed out
   '-187': 'away', // all brokers down
@@ -134,7 +135,7 @@ export function toResult(name: string, topic: string, error: unknown, failure: K
 
 const hints: Readonly<Record<string, string>> = {
   UNKNOWN_TOPIC_OR_PARTITION: ' (make the topic, or route the event to another)',
-  TOPIC_AUTHORIZATION_FAILED: ' (the user needs WRITE and DESCRIBE on it)',
+  TOPIC_AUTHORIZATION_FAILED: ' (the user needs WRITE on it)',
   MESSAGE_TOO_LARGE: ' (see max.message.bytes of the topic)',
 }
 
