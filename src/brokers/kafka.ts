@@ -11,8 +11,8 @@ import {
 import { createSharedAbort, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { loadDependency } from './dependency.ts'
-import { type Refused, createDelivery } from './kafka/delivery.ts'
-import type { Outgoing } from './kafka/groups.ts'
+import { type Refused, type Send, createDelivery } from './kafka/delivery.ts'
+import { type Outgoing, byKey } from './kafka/groups.ts'
 import { failureOf } from './kafka/outcomes.ts'
 import { type Pool, createPool } from './kafka/pool.ts'
 import { type KafkaProducer, sendWith } from './kafka/ready.ts'
@@ -123,7 +123,10 @@ function createPublisher(
       const call = whenAborted(signal, closing.signal)
       try {
         const prepared = messages.map(prepare)
-        await delivery.deliver(prepared, (group) => pool.send(group, call))
+        const send: Send = (group) => pool.send(group, call)
+        // Where order does not bind them, no topic waits for another: librdkafka looks for one that is missing for long.
+        const parts = ordering === 'batch' ? [prepared] : byKey(prepared, ({ message }) => message.topic)
+        await Promise.all(parts.map((part) => delivery.deliver(part, send)))
         return prepared.map(({ result }) => result!)
       } finally {
         call.release()

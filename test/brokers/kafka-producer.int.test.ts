@@ -52,6 +52,19 @@ describeWith('kafka-server', 'a producer of one’s own', () => {
     expect(results[6]).toMatchObject({ error: { code: 'BROKER_UNAVAILABLE' } })
   })
 
+  it('that looks for a missing topic for longer than the call lasts does not hold up the other topics', async () => {
+    const patient = new Kafka({ brokers: [server.url], logLevel: logLevel.NOTHING }).producer({
+      createPartitioner: Partitioners.DefaultPartitioner,
+      retry: { retries: 5, initialRetryTime: 3000 },
+    })
+    await patient.connect()
+    const topic = await newTopic(server.url)
+    const messages = [...messagesTo(`${topic}.missing`, 1), ...messagesTo(topic, 2)]
+    const results = await publish(kafkaProducerPublisher(patient), messages, 2000)
+    expect(statuses(results)).toEqual(['retry', 'published', 'published'])
+    await patient.disconnect()
+  })
+
   it('that is not connected is an outage', async () => {
     const idle = kafka.producer({ createPartitioner: Partitioners.DefaultPartitioner })
     expect(await publishOne(kafkaProducerPublisher(idle), testMessage())).toMatchObject({

@@ -27,12 +27,15 @@ describeWith('kafka-server', 'what Kafka says', () => {
     it('makes its messages wait, its neighbours pass, and it is tried again', async () => {
       const good = await newTopic(server.url)
       const later = `${good}.later`
-      const publisher = await kafka(server.url)
+      const publisher = await kafka(server.proxiedUrl)
       const messages = [...messagesTo(good, 3), ...messagesTo(later, 2), ...messagesTo(good, 2)]
       for (let round = 0; round < 2; round++) {
+        const connections = server.proxy.accepted
         const results = await publish(publisher, messages)
         expect(results.slice(3, 5)).toMatchObject([missing, missing])
         expect(statuses([...results.slice(0, 3), ...results.slice(5)])).toEqual(Array(5).fill('published'))
+        // The first time it fails its neighbours too, who need another connection; from then on itself alone.
+        expect(server.proxy.accepted - connections).toBe(round === 0 ? 2 : 1)
         expect(String((results[3] as { error: unknown }).error)).toContain(
           `topic "${later}": This server does not host this topic-partition (make the topic`,
         )

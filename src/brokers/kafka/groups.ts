@@ -79,8 +79,8 @@ export function split(group: readonly Outgoing[], failure: KafkaFailure): (reado
 }
 
 /** Groups with one key, in the order in which their keys first came. */
-function byKey(messages: readonly Outgoing[], keyOf: (message: Outgoing) => string): Outgoing[][] {
-  const groups = new Map<string, Outgoing[]>()
+export function byKey<T>(messages: readonly T[], keyOf: (message: T) => string): T[][] {
+  const groups = new Map<string, T[]>()
   for (const message of messages) {
     const group = groups.get(keyOf(message))
     if (group === undefined) groups.set(keyOf(message), [message])
