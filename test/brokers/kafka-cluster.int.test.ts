@@ -15,7 +15,9 @@ let peer: KafkaPeer
 async function topicOn(topic: string, ...replicas: number[][]): Promise<string> {
   const admin = await kafkaAdmin(server.url)
   const replicaAssignment = replicas.map((of, partition) => ({ partition, replicas: of }))
-  await admin.createTopics({ waitForLeaders: true, timeout: 30_000, topics: [{ topic, replicaAssignment }] })
+  // The controller may not have heard of the other broker yet.
+  await vi.waitFor(() => admin.createTopics({ topics: [{ topic, replicaAssignment }] }), { timeout: 30_000 })
+  await expect.poll(() => leaderOf(topic), { timeout: 30_000 }).toBe(replicas[0]![0])
   return topic
 }
 
