@@ -6,6 +6,7 @@ import type { Broker } from './broker.ts'
 /** One line for each broker: the word of a configuration, and the module, which is loaded when it is needed. */
 const modules: Readonly<Record<string, () => Promise<{ broker: Broker }>>> = {
   handler: () => import('./handler.ts'),
+  kafka: () => import('./kafka.ts'),
   rabbitmq: () => import('./rabbitmq.ts'),
   sns: () => import('./sns.ts'),
   sqs: () => import('./sqs.ts'),

@@ -26,6 +26,10 @@ destinations:
   #   url: https://example.com/events
   #   secret: \${HOOK_SECRET} # signs each request (Standard Webhooks)
 
+  # log:
+  #   type: kafka
+  #   brokers: ["127.0.0.1:9092"]
+
   # bus:
   #   type: rabbitmq
   #   url: \${AMQP_URL}
@@ -87,6 +91,8 @@ export default defineConfig({
     console: { type: 'stdout' },
 
     // hook: { type: 'webhook', url: 'https://example.com/events', secret: '\${HOOK_SECRET}' },
+
+    // log: { type: 'kafka', brokers: ['127.0.0.1:9092'] },
 
     // bus: { type: 'rabbitmq', url: '\${AMQP_URL}', exchange: 'outbox' },
   },

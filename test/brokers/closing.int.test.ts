@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { consumeQueue } from '../support/amqp-consumer.ts'
+import { kafkaUrl } from '../support/kafka.ts'
 import { startNode } from '../support/processes.ts'
 import { startRabbitmq } from '../support/rabbitmq.ts'
 import { awsCredentials, awsRegion, startAws } from '../support/aws.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { requireService } from '../support/services.ts'
 import { consumeSqs } from '../support/sqs-consumer.ts'
+import { newTopic } from './kafka-bench.ts'
 
 async function expectExit(
   type: string,
@@ -53,6 +55,19 @@ describe('a closed publisher leaves nothing behind that keeps the process alive'
     const topicArn = await createTopic('closing', ['behind'])
     await expectExit('sns', { endpoint: url, topicArn }, 'closing', awsCredentials)
     expect(await consumer.waitFor(1)).toHaveLength(1)
+  })
+
+  it('kafka, of which the standard output and error show nothing either', async (context) => {
+    requireService(context, 'kafka')
+    const url = await kafkaUrl()
+    const topic = await newTopic(url)
+    const { stdout, stderr } = await expectExit('kafka', { brokers: [url] }, topic)
+    expect([stdout, stderr]).toEqual(['', 'closed after published\n'])
+    const away = startNode('test/brokers/fixtures/publish-and-close.ts', [
+      ...['kafka', JSON.stringify({ brokers: ['127.0.0.1:1'] }), topic],
+    ])
+    expect(await away.exit).toEqual({ code: 0, signal: null })
+    expect([away.stdout, away.stderr]).toEqual(['', 'closed after retry\n'])
   })
 
   it('stdout', async () => {

@@ -47,6 +47,12 @@ describe('the registry of brokers', () => {
     ['webhook', { url: 'http://user:hunter2@[::1/path' }],
     ['webhook', { url: 'http://127.0.0.1/', secret: 'whsec_hunter2!' }],
     ['webhook', { url: 'http://127.0.0.1/', headers: { authorization: 'hunter2\n' } }],
+    ['kafka', { brokers: ['kafka://user:hunter2@127.0.0.1:9092'] }],
+    [
+      'kafka',
+      { brokers: ['127.0.0.1:9092'], sasl: { mechanism: 'plain', username: 'u', password: 'hunter2', x: 1 } },
+    ],
+    ['kafka', { brokers: ['127.0.0.1:9092'], tls: true, key: 'hunter2' }],
     ['rabbitmq', { url: 'amqp://user:hunter2@127.0.0.1:x' }],
     ['rabbitmq', { url: 'amqp://user:hunter2%@127.0.0.1' }],
   ])('never shows a secret of %s options: %j', async (type, options) => {

@@ -8,7 +8,7 @@ import { commandLine, isAlive } from '../../scripts/embedded-postgres/processes.
 import { readFileSync, existsSync } from 'node:fs'
 import { atEndOfFile } from './cleanups.ts'
 import { startProcess } from './processes.ts'
-import { findPgbouncer } from './services.ts'
+import { findPgbouncer } from './programs.ts'
 
 export interface Pgbouncer {
   readonly port: number

@@ -10,6 +10,8 @@ export interface ProcessOptions {
   cwd?: string
   /** Written to the standard input, which is then closed. Default: nothing to read. */
   input?: string
+  /** Of what it prints. Default: UTF-8. */
+  encoding?: BufferEncoding
 }
 
 export interface Exit {
@@ -50,7 +52,7 @@ export function startProcess(
   })
   // A process that ends early closes its input: its exit code tells more than EPIPE.
   child.stdin?.on('error', () => undefined).end(options.input)
-  const output = collect(child)
+  const output = collect(child, options.encoding)
   const exit = new Promise<Exit>((resolve, reject) => {
     child.once('error', reject)
     child.once('close', (code, signal) => resolve({ code, signal }))
@@ -155,7 +157,7 @@ function inherited(): Record<string, string> {
   return Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])))
 }
 
-function collect(child: ChildProcess) {
+function collect(child: ChildProcess, encoding: BufferEncoding = 'utf8') {
   const output = { stdout: '', stderr: '', lines: [] as string[], listeners: new Set<() => void>() }
   for (const name of ['stdout', 'stderr'] as const) {
     let partial = ''
@@ -166,7 +168,7 @@ function collect(child: ChildProcess) {
       output.lines.push(...(last ? pieces.filter((piece) => piece !== '') : pieces))
       for (const listener of output.listeners) listener()
     }
-    child[name]!.setEncoding('utf8').on('data', (text: string) => add(text))
+    child[name]!.setEncoding(encoding).on('data', (text: string) => add(text))
     child[name]!.on('end', () => add('', true))
   }
   return output

@@ -7,7 +7,7 @@ import { clearLeftovers, makeFolder } from '../../scripts/embedded-postgres/left
 import { commandLine, isAlive } from '../../scripts/embedded-postgres/processes.ts'
 import { atEndOfFile } from './cleanups.ts'
 import { type TestProcess, startProcess } from './processes.ts'
-import { findProgram, findRabbitmq } from './services.ts'
+import { findProgram, findRabbitmq } from './programs.ts'
 
 export interface RabbitmqServer {
   readonly url: string

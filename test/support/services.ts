@@ -1,6 +1,5 @@
-import { existsSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
 import { type TestContext, describe, it } from 'vitest'
+import { findKafka, findPgbouncer, findProgram, findRabbitmq } from './programs.ts'
 
 declare module 'vitest' {
   export interface TaskMeta {
@@ -9,31 +8,14 @@ declare module 'vitest' {
   }
 }
 
-/** Everything that a test may need and a machine may lack. */
-export type ServiceName = 'rabbitmq' | 'sqs' | 'pgbouncer'
+/**
+ * Everything that a test may need and a machine may lack. `kafka` is any broker, also one that was named;
+ * `kafka-server` one of the test's own, to stop, to cut off or to configure.
+ */
+export type ServiceName = 'rabbitmq' | 'kafka' | 'kafka-server' | 'sqs' | 'pgbouncer'
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
-
-/** Where a program is: in one of the given folders, else in PATH. */
-export function findProgram(name: string, folders: readonly string[] = []): string | undefined {
-  const path = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
-  return [...folders, ...path].map((folder) => join(folder, name)).find((file) => existsSync(file))
-}
-
-/** RabbitMQ's own script: the one that Debian puts into PATH changes to another account first. */
-export function findRabbitmq(): string | undefined {
-  const places = process.env['WAYBILL_TEST_SERVICE_PLACES'] ?? '/usr/lib/rabbitmq/bin'
-  return findProgram(
-    'rabbitmq-server',
-    places.split(delimiter).filter((place) => place !== ''),
-  )
-}
-
-/** Debian has it among the programs of the administrator, where PATH of others does not look. */
-export function findPgbouncer(): string | undefined {
-  return findProgram('pgbouncer', ['/usr/sbin'])
-}
 
 function findFauxqs(): string | undefined {
   try {
@@ -49,6 +31,7 @@ export function whyMissing(service: ServiceName): string | undefined {
     const there = process.env['WAYBILL_TEST_RABBITMQ_URL'] !== undefined || findRabbitmq() !== undefined
     return there ? undefined : 'rabbitmq-server is not installed (scripts/install-test-services.sh)'
   }
+  if (service === 'kafka' || service === 'kafka-server') return whyNoKafka(service)
   if (service === 'sqs') {
     // A package of npm, with nothing to install beside it.
     const there = process.env['WAYBILL_TEST_SQS_URL'] !== undefined || findFauxqs() !== undefined
@@ -57,6 +40,14 @@ export function whyMissing(service: ServiceName): string | undefined {
   return findPgbouncer() === undefined
     ? 'pgbouncer is not installed (scripts/install-test-services.sh)'
     : undefined
+}
+
+function whyNoKafka(service: 'kafka' | 'kafka-server'): string | undefined {
+  const install = '(scripts/install-test-services.sh)'
+  if (findProgram('kcat') === undefined) return `kcat is not installed ${install}`
+  if (service === 'kafka' && process.env['WAYBILL_TEST_KAFKA_URL'] !== undefined) return undefined
+  if (findProgram('java') === undefined) return `java is not installed ${install}`
+  return findKafka() === undefined ? `the jars of Kafka are not there ${install}` : undefined
 }
 
 /** A suite that needs a service: skipped by name where it is missing. Start the service in `beforeAll`. */

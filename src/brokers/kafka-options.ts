@@ -1,0 +1,90 @@
+import {
+  type OptionsInput,
+  type OptionsOf,
+  boolean,
+  instance,
+  integer,
+  list,
+  object,
+  oneOf,
+  string,
+} from '../options.ts'
+
+const pem = (what: string) =>
+  string({
+    pattern: /-----BEGIN [A-Z ]+-----/,
+    expected: `${what} in PEM form`,
+    secret: what !== 'certificates',
+  })
+
+// Not shown when it is wrong: somebody may have written a URL with a password.
+const address = string({
+  pattern: /^[^\s:/@,]+:\d{1,5}$/,
+  expected: 'an address "host:port"',
+  secret: true,
+})
+const maxMessageBytes = integer({ min: 1024, max: 104_857_600 })
+  .default(1_048_588)
+  .describe(
+    'a larger message makes its event a dead letter, in bytes with key and headers; larger batches are split. ' +
+      "Not above the topics' max.message.bytes",
+  )
+const cloudEventsSource = string({ maxLength: 1000 })
+  .default('/waybill')
+  .describe('first part of the attribute `source` in the CloudEvents formats')
+
+export const kafkaOptions = object(
+  {
+    brokers: list(address, { min: 1, max: 100 }).describe(
+      'addresses to begin with, `host:port`; the cluster names the others',
+    ),
+    clientId: string({ maxLength: 255 })
+      .default('waybill')
+      .describe('how the brokers call this client in logs and quotas'),
+    tls: boolean().default(false).describe('encrypts the connections'),
+    ca: pem('certificates')
+      .optional()
+      .describe('certificates to trust instead of the built-in ones, as PEM text; needs `tls`'),
+    cert: pem('certificates').optional().describe('certificate to log in with, as PEM text; needs `key`'),
+    key: pem('a private key').optional().describe('private key of `cert`, as PEM text'),
+    sasl: object({
+      mechanism: oneOf('plain', 'scram-sha-256', 'scram-sha-512').describe('how to log in'),
+      username: string().describe('who logs in'),
+      password: string({ secret: true }).describe('with `plain` and without `tls` it travels in the clear'),
+    })
+      .optional()
+      .describe('logs in with a user and a password'),
+    createTopics: boolean()
+      .default(false)
+      .describe('lets a broker make a missing topic, where its auto.create.topics.enable allows that'),
+    compression: oneOf('none', 'gzip').default('none').describe('of what is sent'),
+    maxMessageBytes,
+    connectTimeoutMs: integer({ min: 10, max: 600_000 })
+      .default(5000)
+      .describe('limit for connecting to one broker, in milliseconds'),
+    client: instance<object>(
+      "options of KafkaJS's constructor",
+      (value) => typeof value === 'object' && value !== null,
+    )
+      .optional()
+      .describe('further options of KafkaJS, in code: `sasl` with a token provider, `socketFactory`'),
+    cloudEventsSource,
+  },
+  {
+    check({ tls, ca, cert, key }, path) {
+      if (!tls && (ca ?? cert ?? key) !== undefined)
+        return `expected ${path}.tls to be true, since ca, cert or key is given`
+      if ((cert === undefined) !== (key === undefined))
+        return `expected ${path} to have both cert and key, or none of them`
+      return undefined
+    },
+  },
+)
+
+export type KafkaSettings = OptionsOf<typeof kafkaOptions>
+/** What a user may write for a Kafka destination. */
+export type KafkaOptions = OptionsInput<typeof kafkaOptions>
+
+export const kafkaProducerOptions = object({ maxMessageBytes, cloudEventsSource })
+/** What may be given beside a ready producer. */
+export type KafkaProducerOptions = OptionsInput<typeof kafkaProducerOptions>
