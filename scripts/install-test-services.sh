@@ -3,7 +3,7 @@
 # is missing, and starts nothing: each test file starts its own.
 set -euo pipefail
 
-packages=(rabbitmq-server pgbouncer)
+packages=(rabbitmq-server nats-server redis-server pgbouncer)
 
 missing=()
 for package in "${packages[@]}"; do

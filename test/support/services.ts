@@ -9,8 +9,11 @@ declare module 'vitest' {
   }
 }
 
-/** Everything that a test may need and a machine may lack. */
-export type ServiceName = 'rabbitmq' | 'pgbouncer'
+/**
+ * Everything that a test may need and a machine may lack. `nats` and `redis` may be the server of a variable; who stops
+ * or configures it needs the program itself.
+ */
+export type ServiceName = 'rabbitmq' | 'nats' | 'nats-server' | 'redis' | 'redis-server' | 'pgbouncer'
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
@@ -35,11 +38,32 @@ export function findPgbouncer(): string | undefined {
   return findProgram('pgbouncer', ['/usr/sbin'])
 }
 
+/** Also among the programs of the administrator. */
+export function findNats(): string | undefined {
+  return findProgram('nats-server', ['/usr/sbin'])
+}
+
+export function findRedis(): string | undefined {
+  return findProgram('redis-server')
+}
+
 /** Why a service cannot be had here, or undefined when it can. */
 export function whyMissing(service: ServiceName): string | undefined {
   if (service === 'rabbitmq') {
     const there = process.env['WAYBILL_TEST_RABBITMQ_URL'] !== undefined || findRabbitmq() !== undefined
     return there ? undefined : 'rabbitmq-server is not installed (scripts/install-test-services.sh)'
+  }
+  if (service === 'nats' && process.env['WAYBILL_TEST_NATS_URL'] !== undefined) return undefined
+  if (service === 'nats' || service === 'nats-server') {
+    return findNats() === undefined
+      ? 'nats-server is not installed (scripts/install-test-services.sh)'
+      : undefined
+  }
+  if (service === 'redis' && process.env['WAYBILL_TEST_REDIS_URL'] !== undefined) return undefined
+  if (service === 'redis' || service === 'redis-server') {
+    return findRedis() === undefined
+      ? 'redis-server is not installed (scripts/install-test-services.sh)'
+      : undefined
   }
   return findPgbouncer() === undefined
     ? 'pgbouncer is not installed (scripts/install-test-services.sh)'
