@@ -6,7 +6,9 @@ import type { Broker } from './broker.ts'
 /** One line for each broker: the word of a configuration, and the module, which is loaded when it is needed. */
 const modules: Readonly<Record<string, () => Promise<{ broker: Broker }>>> = {
   handler: () => import('./handler.ts'),
+  nats: () => import('./nats.ts'),
   rabbitmq: () => import('./rabbitmq.ts'),
+  'redis-streams': () => import('./redis-streams.ts'),
   stdout: () => import('./stdout.ts'),
   webhook: () => import('./webhook.ts'),
 }

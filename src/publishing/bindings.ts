@@ -78,9 +78,20 @@ export const bindings: Readonly<Record<Binding, BindingRules>> = {
     encodeValue: percentEncode,
   },
   kafka: { ...anything, cloudEventsPrefix: 'ce_' },
-  nats: anything,
+  nats: {
+    ...anything,
+    // JetStream takes its orders from headers: Nats-Rollup, for example, deletes what is in the stream.
+    reserves: (name) => name.toLowerCase().startsWith('nats-'),
+    checkName: checkNatsName,
+    encodeValue: percentEncode,
+  },
   plain: anything,
-  redis: { ...anything, cloudEventsPrefix: 'ce_' },
+  redis: {
+    ...anything,
+    cloudEventsPrefix: 'ce_',
+    // The body is a field beside the headers.
+    reserves: (name) => name.toLowerCase() === 'body',
+  },
   sqs: anything,
 }
 
@@ -97,6 +108,14 @@ function checkHttpName(name: string): void {
   if (!token.test(name)) {
     throw undeliverable(
       `header ${showName(name)} has a name that HTTP cannot carry: use letters, digits and any of !#$%&'*+-.^_\`|~`,
+    )
+  }
+}
+
+function checkNatsName(name: string): void {
+  if (!/^[\x21-\x39\x3b-\x7e]+$/.test(name)) {
+    throw undeliverable(
+      `header ${showName(name)} has a name that NATS cannot carry: use printable ASCII without spaces and colons`,
     )
   }
 }

@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { consumeQueue } from '../support/amqp-consumer.ts'
+import { createStream } from '../support/nats-stream.ts'
+import { natsUrl } from '../support/nats.ts'
 import { startNode } from '../support/processes.ts'
 import { startRabbitmq } from '../support/rabbitmq.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { connectRedis } from '../support/redis-stream.ts'
+import { redisUrl } from '../support/redis.ts'
 import { requireService } from '../support/services.ts'
 
 async function expectExit(type: string, options: object, topic = 'outbox.event.contract') {
@@ -28,6 +32,24 @@ describe('a closed publisher leaves nothing behind that keeps the process alive'
     const queue = await consumeQueue(server.url, 'closing')
     await expectExit('rabbitmq', { url: server.url }, 'closing')
     expect(await queue.waitFor(1)).toHaveLength(1)
+  })
+
+  it('nats', async (context) => {
+    requireService(context, 'nats')
+    const url = await natsUrl()
+    const stream = await createStream(url, 'closing', ['closing'])
+    await expectExit('nats', { url }, 'closing')
+    expect(await stream.messages()).toHaveLength(1)
+    await stream.manager.streams.delete('closing')
+  })
+
+  it('redis-streams', async (context) => {
+    requireService(context, 'redis')
+    const url = await redisUrl()
+    await expectExit('redis-streams', { url }, 'closing')
+    const redis = connectRedis(url)
+    expect(await redis.xlen('closing')).toBe(1)
+    await redis.del('closing')
   })
 
   it('stdout', async () => {

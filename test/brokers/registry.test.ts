@@ -22,7 +22,7 @@ describe('the registry of brokers', () => {
     await expect(createBrokerPublisher('bus', 'rabitmq', {})).rejects.toMatchObject({
       code: 'CONFIGURATION_INVALID',
       message:
-        'expected destinations.bus.type to be one of handler, rabbitmq, stdout, webhook, got "rabitmq", did you mean "rabbitmq"?',
+        'expected destinations.bus.type to be one of handler, nats, rabbitmq, redis-streams, stdout, webhook, got "rabitmq", did you mean "rabbitmq"?',
     })
     await expect(createBrokerPublisher('bus', '__proto__', {})).rejects.toThrow(/destinations\.bus\.type/)
   })
@@ -47,6 +47,12 @@ describe('the registry of brokers', () => {
     ['webhook', { url: 'http://127.0.0.1/', secret: 'whsec_hunter2!' }],
     ['webhook', { url: 'http://127.0.0.1/', headers: { authorization: 'hunter2\n' } }],
     ['rabbitmq', { url: 'amqp://user:hunter2@127.0.0.1:x' }],
+    ['nats', { url: 'nats://user:hunter2@127.0.0.1:x' }],
+    ['nats', { url: ['nats://127.0.0.1', 'nats://user:hunter2%@127.0.0.1'] }],
+    ['nats', { url: 'nats://127.0.0.1', creds: 'hunter2' }],
+    ['nats', { url: 'nats://127.0.0.1', key: 'hunter2' }],
+    ['redis-streams', { url: 'redis://user:hunter2@127.0.0.1/x' }],
+    ['redis-streams', { url: 'redis://user:hunter2%@127.0.0.1' }],
     ['rabbitmq', { url: 'amqp://user:hunter2%@127.0.0.1' }],
   ])('never shows a secret of %s options: %j', async (type, options) => {
     const error: Error = await createBrokerPublisher('d', type, options).then(
@@ -55,6 +61,15 @@ describe('the registry of brokers', () => {
     )
     expect(error).toMatchObject({ code: 'CONFIGURATION_INVALID' })
     expect(error.message).not.toContain('hunter2')
+  })
+})
+
+describe('options of NATS', () => {
+  it('name certificate and key together', async () => {
+    const cert = '-----BEGIN CERTIFICATE-----'
+    await expect(createBrokerPublisher('bus', 'nats', { url: 'nats://127.0.0.1', cert })).rejects.toThrow(
+      'expected destinations.bus.cert and destinations.bus.key together, got one of them',
+    )
   })
 })
 

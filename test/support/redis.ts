@@ -17,9 +17,11 @@ export async function redisUrl(): Promise<string> {
  * A Redis of this test file's own on a free port of 127.0.0.1, with an append-only file in a temporary folder, so
  * that it has its data again after a restart.
  *
- * @param settings as in `redis.conf`, for example `{ maxmemory: '5mb' }`
+ * @param settings as in `redis.conf`, for example `{ maxmemory: '5mb' }`, made when the port is known
  */
-export async function startRedis(settings: Record<string, string> = {}): Promise<RedisServer> {
+export async function startRedis(
+  settings: (port: string) => Record<string, string> = () => ({}),
+): Promise<RedisServer> {
   const program = findRedis()
   if (program === undefined) throw new Error('redis-server is not installed')
   const server = await startLocalServer({
@@ -33,7 +35,7 @@ export async function startRedis(settings: Record<string, string> = {}): Promise
         save: '',
         appendonly: 'yes',
         appendfsync: 'everysec',
-        ...settings,
+        ...settings(String(port)),
       }
       return Object.entries(all).flatMap(([name, value]) => [`--${name}`, value])
     },
