@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-packages=(rabbitmq-server pgbouncer kcat)
+packages=(rabbitmq-server nats-server redis-server pgbouncer kcat)
 # Java and Maven may have come in another way.
 command -v java >/dev/null || packages+=(default-jre-headless)
 command -v mvn >/dev/null || packages+=(maven)

@@ -46,6 +46,17 @@ export function whenAborted(...signals: readonly AbortSignal[]): Abortion {
   }
 }
 
+/** The promise, unless the signal aborts first: then it rejects with `no answer in time`. */
+export async function beforeAbort(signal: AbortSignal, work: Promise<unknown>): Promise<void> {
+  const aborted = whenAborted(signal)
+  try {
+    const outcome = await Promise.race([work.then(() => 'done' as const), aborted.promise])
+    if (outcome === undefined) throw new Error('no answer in time')
+  } finally {
+    aborted.release()
+  }
+}
+
 /** A controller whose signal any number of calls may listen to at once. */
 export function createSharedAbort(): AbortController {
   const controller = new AbortController()

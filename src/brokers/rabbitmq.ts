@@ -9,7 +9,7 @@ import {
   publishFailed,
   undeliverable,
 } from '../publishing/publisher.ts'
-import { whenAborted } from './abort.ts'
+import { beforeAbort } from './abort.ts'
 import { type Enveloped, toEnvelope } from './amqp/envelope.ts'
 import { closedByMessage, failureOf, toResult, wasInterrupted } from './amqp/outcomes.ts'
 import { type ConnectionClass, type Delivery, type Session, openSession } from './amqp/session.ts'
@@ -65,7 +65,7 @@ async function createPublisher(name: string, settings: RabbitmqSettings): Promis
   async function session(signal: AbortSignal): Promise<Session> {
     const opened = connect()
     try {
-      await before(signal, opened.ready)
+      await beforeAbort(signal, opened.ready)
     } catch (cause) {
       throw brokerUnavailable(`cannot connect to ${where(url)}: ${describeError(cause, 300)}`, { cause })
     }
@@ -162,21 +162,10 @@ async function createPublisher(name: string, settings: RabbitmqSettings): Promis
     const opened = await session(signal)
     if (exchange === '') return
     try {
-      await before(signal, opened.checkExchange(exchange))
+      await beforeAbort(signal, opened.checkExchange(exchange))
     } catch (cause) {
       throw brokerUnavailable(`${where(url)}: ${describeError(cause, 300)}`, { cause })
     }
-  }
-}
-
-/** The promise, unless the signal aborts first. */
-async function before(signal: AbortSignal, work: Promise<void>): Promise<void> {
-  const aborted = whenAborted(signal)
-  try {
-    const outcome = await Promise.race([work.then(() => 'done' as const), aborted.promise])
-    if (outcome === undefined) throw new Error('no answer in time')
-  } finally {
-    aborted.release()
   }
 }
 

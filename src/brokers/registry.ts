@@ -7,7 +7,9 @@ import type { Broker } from './broker.ts'
 const modules: Readonly<Record<string, () => Promise<{ broker: Broker }>>> = {
   handler: () => import('./handler.ts'),
   kafka: () => import('./kafka.ts'),
+  nats: () => import('./nats.ts'),
   rabbitmq: () => import('./rabbitmq.ts'),
+  'redis-streams': () => import('./redis-streams.ts'),
   sns: () => import('./sns.ts'),
   sqs: () => import('./sqs.ts'),
   stdout: () => import('./stdout.ts'),

@@ -17,6 +17,8 @@ export interface BindingRules {
   /** @throws EVENT_UNDELIVERABLE for a name that this broker cannot carry. */
   readonly checkName: (name: string) => void
   readonly encodeValue: (value: string) => string
+  /** The inverse, for consumers. */
+  readonly decodeValue: (value: string) => string
   /** For a broker that takes few headers: see `fold.ts`. */
   readonly fold?: FoldRules
 }
@@ -69,6 +71,7 @@ const anything: BindingRules = {
   reserves: () => false,
   checkName: () => undefined,
   encodeValue: (value) => value,
+  decodeValue: (value) => value,
 }
 
 /** One line for each broker; a new one is added here. */
@@ -86,11 +89,24 @@ export const bindings: Readonly<Record<Binding, BindingRules>> = {
     reserves: isReservedHeader,
     checkName: checkHttpName,
     encodeValue: percentEncode,
+    decodeValue: percentDecode,
   },
   kafka: { ...anything, cloudEventsPrefix: 'ce_' },
-  nats: anything,
+  nats: {
+    ...anything,
+    // JetStream takes its orders from headers: Nats-Rollup, for example, deletes what is in the stream.
+    reserves: (name) => name.toLowerCase().startsWith('nats-'),
+    checkName: checkNatsName,
+    encodeValue: percentEncode,
+    decodeValue: percentDecode,
+  },
   plain: anything,
-  redis: { ...anything, cloudEventsPrefix: 'ce_' },
+  redis: {
+    ...anything,
+    cloudEventsPrefix: 'ce_',
+    // The body is a field beside the headers.
+    reserves: (name) => name.toLowerCase() === 'body',
+  },
   // SNS is the same: its messages end up in SQS.
   sqs: {
     ...anything,
@@ -122,6 +138,14 @@ function checkHttpName(name: string): void {
   }
 }
 
+function checkNatsName(name: string): void {
+  if (!/^[\x21-\x39\x3b-\x7e]+$/.test(name)) {
+    throw undeliverable(
+      `header ${showName(name)} has a name that NATS cannot carry: use printable ASCII without spaces and colons`,
+    )
+  }
+}
+
 const printable = /^[\x21\x23\x24\x26-\x7e]*$/
 const unprintable = /[^\x21\x23\x24\x26-\x7e]+/gu
 
@@ -131,4 +155,14 @@ const unprintable = /[^\x21\x23\x24\x26-\x7e]+/gu
  */
 export function percentEncode(value: string): string {
   return printable.test(value) ? value : value.toWellFormed().replace(unprintable, encodeURIComponent)
+}
+
+/** The text that `percentEncode` made; a text that it cannot have made stays as it is. */
+function percentDecode(text: string): string {
+  if (!text.includes('%')) return text
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }

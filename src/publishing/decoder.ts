@@ -3,7 +3,7 @@ import { WaybillError, cleanText } from '../errors.ts'
 import { type BindingRules, type HeaderNames, bindings } from './bindings.ts'
 import type { HeaderPair } from './format.ts'
 import { showName } from './headers.ts'
-import { ownHeaders, percentDecode } from './own-headers.ts'
+import { ownHeaders, unfolded } from './own-headers.ts'
 import type { ReceivedEvent } from './received-event.ts'
 import type { Delivery } from './source.ts'
 import { splitStructured } from './structured.ts'
@@ -19,7 +19,7 @@ type Facts = { readonly [Name in keyof HeaderNames]: string | undefined } & { re
  */
 export function decodeDelivery(delivery: Delivery): ReceivedEvent {
   const rules = bindings[delivery.binding]
-  const headers = lowerCased(delivery.headers)
+  const headers = lowerCased(unfolded(delivery.headers, rules))
   const body = bodyText(delivery)
   const contentType = (delivery.contentType ?? headers.get('content-type') ?? '').toLowerCase()
   const facts = readFacts(delivery, rules, headers, contentType, body)
@@ -42,10 +42,9 @@ function readFacts(
   body: string,
 ): Facts {
   const prefix = rules.cloudEventsPrefix.toLowerCase()
-  const decode = delivery.binding === 'http' ? percentDecode : (text: string) => text
   const get = (name: string) => {
     const value = headers.get(name.toLowerCase())
-    return value === undefined ? undefined : decode(value)
+    return value === undefined ? undefined : rules.decodeValue(value)
   }
   if (contentType.startsWith('application/cloudevents-batch')) {
     throw deliveryInvalid(delivery, 'is a batch of CloudEvents: send each event alone')

@@ -8,23 +8,23 @@ import type { Delivery } from './source.ts'
  */
 export function ownHeaders(
   { binding, headers }: Delivery,
-  { cloudEventsPrefix, names }: BindingRules,
+  rules: BindingRules,
   contentType: string,
 ): Readonly<Record<string, string>> {
-  const prefix = cloudEventsPrefix.toLowerCase()
+  const { names, decodeValue } = rules
+  const prefix = rules.cloudEventsPrefix.toLowerCase()
   const ours = new Set(
     Object.values(names as unknown as Record<string, string>).map((name) => name.toLowerCase()),
   )
   const isCloudEvent = contentType.startsWith('application/cloudevents')
   const own = new Map<string, string>()
-  for (const [name, value] of binding === 'sqs' ? unfolded(headers) : headers) {
+  for (const [name, value] of unfolded(headers, rules)) {
     const lower = name.toLowerCase()
     if (lower === 'traceparent' || lower === 'tracestate') own.set(lower, value)
     else if (ours.has(lower) && !isCloudEvent) continue
     else if (lower.startsWith(prefix) || lower === 'content-type' || own.has(name)) continue
-    else if (binding === 'http') {
-      if (!isTransport(lower)) own.set(name, percentDecode(value))
-    } else own.set(name, value)
+    else if (binding === 'http' && isTransport(lower)) continue
+    else own.set(name, decodeValue(value))
   }
   return Object.fromEntries(own)
 }
@@ -36,12 +36,11 @@ function isTransport(lower: string): boolean {
   return transport.has(lower) || isReservedHeader(lower) || lower.startsWith('x-forwarded-')
 }
 
-/** The name of the attribute that holds the own headers in SQS and SNS. */
-export const ownHeadersAttribute = 'headers'
-
-function unfolded(headers: Delivery['headers']): Delivery['headers'] {
+/** The headers with what the sender folded into one of them, see `fold.ts`. */
+export function unfolded(headers: Delivery['headers'], { fold }: BindingRules): Delivery['headers'] {
+  if (fold === undefined) return headers
   return headers.flatMap(([name, value]) => {
-    if (name !== ownHeadersAttribute) return [[name, value] as const]
+    if (name !== fold.into) return [[name, value] as const]
     try {
       const own = JSON.parse(value) as Record<string, unknown>
       return Object.entries(own).filter((pair): pair is [string, string] => typeof pair[1] === 'string')
@@ -49,14 +48,4 @@ function unfolded(headers: Delivery['headers']): Delivery['headers'] {
       return [[name, value] as const]
     }
   })
-}
-
-/** The text that `percentEncode` made; a text that it cannot have made stays as it is. */
-export function percentDecode(text: string): string {
-  if (!text.includes('%')) return text
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

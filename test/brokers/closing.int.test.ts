@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { consumeQueue } from '../support/amqp-consumer.ts'
 import { kafkaUrl } from '../support/kafka.ts'
+import { createStream } from '../support/nats-stream.ts'
+import { natsUrl } from '../support/nats.ts'
 import { startNode } from '../support/processes.ts'
 import { startRabbitmq } from '../support/rabbitmq.ts'
 import { awsCredentials, awsRegion, startAws } from '../support/aws.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { connectRedis } from '../support/redis-stream.ts'
+import { redisUrl } from '../support/redis.ts'
 import { requireService } from '../support/services.ts'
 import { consumeSqs } from '../support/sqs-consumer.ts'
 import { newTopic } from './kafka-bench.ts'
@@ -68,6 +72,24 @@ describe('a closed publisher leaves nothing behind that keeps the process alive'
     ])
     expect(await away.exit).toEqual({ code: 0, signal: null })
     expect([away.stdout, away.stderr]).toEqual(['', 'closed after retry\n'])
+  })
+
+  it('nats', async (context) => {
+    requireService(context, 'nats')
+    const url = await natsUrl()
+    const stream = await createStream(url, 'closing', ['closing'])
+    await expectExit('nats', { url }, 'closing')
+    expect(await stream.messages()).toHaveLength(1)
+    await stream.manager.streams.delete('closing')
+  })
+
+  it('redis-streams', async (context) => {
+    requireService(context, 'redis')
+    const url = await redisUrl()
+    await expectExit('redis-streams', { url }, 'closing')
+    const redis = connectRedis(url)
+    expect(await redis.xlen('closing')).toBe(1)
+    await redis.del('closing')
   })
 
   it('stdout', async () => {

@@ -54,6 +54,12 @@ describe('the registry of brokers', () => {
     ],
     ['kafka', { brokers: ['127.0.0.1:9092'], tls: true, key: 'hunter2' }],
     ['rabbitmq', { url: 'amqp://user:hunter2@127.0.0.1:x' }],
+    ['nats', { url: 'nats://user:hunter2@127.0.0.1:x' }],
+    ['nats', { url: ['nats://127.0.0.1', 'nats://user:hunter2%@127.0.0.1'] }],
+    ['nats', { url: 'nats://127.0.0.1', creds: 'hunter2' }],
+    ['nats', { url: 'nats://127.0.0.1', key: 'hunter2' }],
+    ['redis-streams', { url: 'redis://user:hunter2@127.0.0.1/x' }],
+    ['redis-streams', { url: 'redis://user:hunter2%@127.0.0.1' }],
     ['rabbitmq', { url: 'amqp://user:hunter2%@127.0.0.1' }],
   ])('never shows a secret of %s options: %j', async (type, options) => {
     const error: Error = await createBrokerPublisher('d', type, options).then(
@@ -62,6 +68,15 @@ describe('the registry of brokers', () => {
     )
     expect(error).toMatchObject({ code: 'CONFIGURATION_INVALID' })
     expect(error.message).not.toContain('hunter2')
+  })
+})
+
+describe('options of NATS', () => {
+  it('name certificate and key together', async () => {
+    const cert = '-----BEGIN CERTIFICATE-----'
+    await expect(createBrokerPublisher('bus', 'nats', { url: 'nats://127.0.0.1', cert })).rejects.toThrow(
+      'expected destinations.bus.cert and destinations.bus.key together, got one of them',
+    )
   })
 })
 

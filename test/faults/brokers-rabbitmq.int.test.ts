@@ -1,89 +1,46 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { beforeAll, expect, test } from 'vitest'
 import { rabbitmqPublisher } from '../../src/brokers/rabbitmq.ts'
-import { type TestRelay, testRelay } from '../relay/harness.ts'
 import { connectAmqp, consumeQueue } from '../support/amqp-consumer.ts'
-import { type Ledger, createLedger } from '../support/ledger.ts'
-import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-import { type TcpProxy, createProxy } from '../support/proxy.ts'
 import { type RabbitmqServer, startRabbitmq } from '../support/rabbitmq.ts'
 import { describeWith } from '../support/services.ts'
+import { type Flow, startFlow as startBrokerFlow } from './fixtures/broker-flow.ts'
 import { createRandom, repeat } from './fixtures/random.ts'
-import { expectDelivered, untilSettled } from './fixtures/table.ts'
 
 let server: RabbitmqServer
 
-interface Flow {
-  database: TestDatabase
-  ledger: Ledger
-  proxy: TcpProxy
-  relay: TestRelay
-  /** Resolves when so many more events are in the queue, by the confirms. */
-  untilPublished(more: number): Promise<void>
-  /** Ends the writing, waits for the relay to be done, and hands all that is in the queue to the ledger. */
-  finish(): Promise<{ written: number; duplicates: number }>
-}
-
 let flows = 0
 
-/** Writers, the outbox, a relay, a network, and a durable queue that nobody reads before the end. */
 async function startFlow(): Promise<Flow> {
   const exchange = `faults-${++flows}`
-  const database = await createTestDatabase()
-  const ledger = await createLedger(database)
-  const proxy = await createProxy(server.port)
   const connection = await connectAmqp(server.url)
   const channel = await connection.acquire()
   await channel.exchangeDeclare({ exchange, type: 'topic', durable: true })
   await channel.queueDeclare({ queue: exchange, durable: true })
   await channel.queueBind({ queue: exchange, exchange, routingKey: '#' })
   connection.unsafeDestroy()
-  const publisher = await rabbitmqPublisher({
-    url: `amqp://guest:guest@127.0.0.1:${proxy.port}`,
-    exchange,
-    connectTimeoutMs: 2_000,
+  return startBrokerFlow({
     name: 'rabbit',
-  })
-  const relay = testRelay(database, {
-    destinations: { rabbit: publisher },
-    batchSize: 20,
-    publishTimeoutMs: 1_500,
-    // As many failures as would make every event of it a dead letter, were they counted.
-    maxAttempts: 2,
-  })
-  await relay.start()
-  const writers = ledger.startWriters({ aggregates: 30 })
-  const published = () => relay.events('batch.finished').reduce((sum, batch) => sum + batch.published, 0)
-
-  async function untilPublished(more: number): Promise<void> {
-    const wanted = published() + more
-    await relay.until('batch.finished', () => published() >= wanted)
-  }
-
-  async function finish() {
-    await writers.stop()
-    await untilSettled(database)
-    await relay.stop()
-    const consumer = await consumeQueue(server.url, exchange)
-    for (let seen = 0; (await ledger.verdict()).lost > 0;) {
-      await consumer.waitFor(seen + 1)
-      for (; seen < consumer.messages.length; seen++) {
-        const { headers, body } = consumer.messages[seen]!
-        ledger.arrived({ eventId: String(headers!['id']), body })
+    port: server.port,
+    publisher: (port) =>
+      rabbitmqPublisher({
+        url: `amqp://guest:guest@127.0.0.1:${port}`,
+        exchange,
+        connectTimeoutMs: 2_000,
+        name: 'rabbit',
+      }),
+    async drain(take, missing) {
+      const consumer = await consumeQueue(server.url, exchange)
+      for (let seen = 0; await missing();) {
+        await consumer.waitFor(seen + 1)
+        for (; seen < consumer.messages.length; seen++) {
+          const { headers, body } = consumer.messages[seen]!
+          take({ eventId: String(headers!['id']), body })
+        }
       }
-    }
-    await consumer.close()
-    const verdict = await expectDelivered(ledger, database)
-    expect(relay.events('event.failed').filter(({ counted }) => counted)).toEqual([])
-    expect(relay.events('event.dead')).toEqual([])
-    // Each time it went away it came back, and the log told both once.
-    const downs = relay.events('destination.down')
-    expect(relay.events('destination.up')).toHaveLength(downs.length)
-    return verdict
-  }
-
-  await untilPublished(50)
-  return { database, ledger, proxy, relay, untilPublished, finish }
+      await consumer.close()
+    },
+  })
 }
 
 describeWith('rabbitmq', 'RabbitMQ while events flow', () => {

@@ -206,12 +206,45 @@ describe('AMQP', () => {
   })
 })
 
+describe('NATS', () => {
+  it('has values as one line of ASCII each', () => {
+    const { record } = encode(order({ aggregateId: 'Zoë 1', headers: { a: 'x\r\nNats-Rollup: all' } }), {
+      binding: 'nats',
+    })
+    expect(record).toMatchObject({ aggregateId: 'Zo%C3%AB%201', a: 'x%0D%0ANats-Rollup:%20all' })
+  })
+
+  it('leaves out what JetStream would obey, and refuses a name that is no header', () => {
+    const { dropped, names } = encode(order({ headers: { 'NATS-Rollup': 'all', 'x(y)': 'x' } }), {
+      binding: 'nats',
+    })
+    expect(dropped).toEqual(['NATS-Rollup'])
+    expect(names).toContain('x(y)')
+    for (const name of ['a b', 'a:b', 'ü', '']) {
+      expect(() => encode(order({ headers: { [name]: 'x' } }), { binding: 'nats' })).toThrow(
+        /NATS cannot carry/,
+      )
+    }
+  })
+})
+
+describe('Redis', () => {
+  it('has its body as a field of that name, which no header takes', () => {
+    const { dropped, record } = encode(order({ headers: { Body: 'x', 'any\nname ü': 'ü\n' } }), {
+      binding: 'redis',
+    })
+    expect(dropped).toEqual(['Body'])
+    expect(record).toMatchObject({ 'any\nname ü': 'ü\n' })
+  })
+})
+
 describe('format cloudevents', () => {
   const cloud = (message: Message) => ({ ...message, format: 'cloudevents' as const })
 
   it.each([
     ['kafka', 'ce_', ['content-type', 'application/json']],
     ['nats', 'ce-', ['content-type', 'application/json']],
+    ['redis', 'ce_', ['content-type', 'application/json']],
     ['http', 'ce-', undefined],
     ['amqp', 'cloudEvents:', undefined],
   ] as const)('in %s has its attributes with the prefix %s', (binding, prefix, contentType) => {

@@ -48,7 +48,7 @@ export function createNode(folder: string, id: number, cluster: string, settings
       // The kernel ends it when this process ends, in whatever way; elsewhere the next start clears it away.
       const setpriv = findProgram('setpriv')
       const [program, ...before] = setpriv === undefined ? [java()] : [setpriv, '--pdeathsig', 'KILL', java()]
-      node = startProcess(program!, [...before, ...javaOptions(folder), 'kafka.Kafka', properties])
+      node = startProcess(program, [...before, ...javaOptions(folder), 'kafka.Kafka', properties])
       writeFileSync(join(folder, fileOfProcess), String(node.pid))
       await node.line(/Kafka Server started/, { timeoutMs: 60_000 })
     },

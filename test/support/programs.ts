@@ -23,6 +23,15 @@ export function findPgbouncer(): string | undefined {
   return findProgram('pgbouncer', ['/usr/sbin'])
 }
 
+/** Also among the programs of the administrator. */
+export function findNats(): string | undefined {
+  return findProgram('nats-server', ['/usr/sbin'])
+}
+
+export function findRedis(): string | undefined {
+  return findProgram('redis-server')
+}
+
 const pom = fileURLToPath(new URL('kafka/pom.xml', import.meta.url))
 
 /**

@@ -1,5 +1,5 @@
 import { type TestContext, describe, it } from 'vitest'
-import { findKafka, findPgbouncer, findProgram, findRabbitmq } from './programs.ts'
+import { findKafka, findNats, findPgbouncer, findProgram, findRabbitmq, findRedis } from './programs.ts'
 
 declare module 'vitest' {
   export interface TaskMeta {
@@ -9,10 +9,19 @@ declare module 'vitest' {
 }
 
 /**
- * Everything that a test may need and a machine may lack. `kafka` is any broker, also one that was named;
- * `kafka-server` one of the test's own, to stop, to cut off or to configure.
+ * Everything that a test may need and a machine may lack. `kafka`, `nats` and `redis` may be the server of a variable;
+ * who stops, cuts off or configures it needs one of the test's own: `kafka-server`, `nats-server`, `redis-server`.
  */
-export type ServiceName = 'rabbitmq' | 'kafka' | 'kafka-server' | 'sqs' | 'pgbouncer'
+export type ServiceName =
+  | 'rabbitmq'
+  | 'kafka'
+  | 'kafka-server'
+  | 'nats'
+  | 'nats-server'
+  | 'redis'
+  | 'redis-server'
+  | 'sqs'
+  | 'pgbouncer'
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
@@ -30,6 +39,18 @@ export function whyMissing(service: ServiceName): string | undefined {
   if (service === 'rabbitmq') {
     const there = process.env['WAYBILL_TEST_RABBITMQ_URL'] !== undefined || findRabbitmq() !== undefined
     return there ? undefined : 'rabbitmq-server is not installed (scripts/install-test-services.sh)'
+  }
+  if (service === 'nats' && process.env['WAYBILL_TEST_NATS_URL'] !== undefined) return undefined
+  if (service === 'nats' || service === 'nats-server') {
+    return findNats() === undefined
+      ? 'nats-server is not installed (scripts/install-test-services.sh)'
+      : undefined
+  }
+  if (service === 'redis' && process.env['WAYBILL_TEST_REDIS_URL'] !== undefined) return undefined
+  if (service === 'redis' || service === 'redis-server') {
+    return findRedis() === undefined
+      ? 'redis-server is not installed (scripts/install-test-services.sh)'
+      : undefined
   }
   if (service === 'kafka' || service === 'kafka-server') return whyNoKafka(service)
   if (service === 'sqs') {

@@ -1,0 +1,70 @@
+import { type OptionsInput, type OptionsOf, either, integer, list, object, string, url } from '../options.ts'
+
+/** The credentials in it are decoded once for the connection. */
+function canBeDecoded({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(`${username} ${password}`)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const server = url({
+  protocols: ['nats', 'tls'],
+  accepts: canBeDecoded,
+  expected: 'a URL that starts with nats:// or tls://, in which a % of the password is written as %25',
+})
+
+const certificates = string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
+
+export const natsOptions = object(
+  {
+    url: either([server, list(server, { min: 1, max: 100 })], (value) =>
+      Array.isArray(value) ? 1 : 0,
+    ).describe(
+      'address of the server, with user and password or a token: `nats://user:password@host:4222`, ' +
+        '`nats://token@host`; `tls://` insists on TLS. A list for a cluster: one of them is used',
+    ),
+    stream: string({ maxLength: 255, pattern: /^[^\s.*>/\\]+$/, expected: 'a name of a stream' })
+      .optional()
+      .describe('the stream that every event must go to; left out: whichever takes the subject'),
+    creds: string({
+      secret: true,
+      pattern: /-----BEGIN NATS USER JWT-----[^]*-----BEGIN USER NKEY SEED-----/,
+      expected: 'the text of a credentials file',
+    })
+      .optional()
+      .describe('text of a credentials file (JWT and seed), instead of a user in `url`'),
+    inboxPrefix: string({ maxLength: 200, pattern: /^[^\s.*>]+(\.[^\s.*>]+)*$/, expected: 'a subject' })
+      .default('_INBOX')
+      .describe('first part of the subject for answers, which the user must be allowed to subscribe to'),
+    connectTimeoutMs: integer({ min: 10, max: 600_000 })
+      .default(5000)
+      .describe('limit for connecting to one server, in milliseconds'),
+    ca: certificates
+      .optional()
+      .describe('certificates to trust instead of the built-in ones, as PEM text; insists on TLS'),
+    cert: certificates.optional().describe('certificate of the client, as PEM text; insists on TLS'),
+    key: string({
+      secret: true,
+      pattern: /-----BEGIN [A-Z ]*PRIVATE KEY-----/,
+      expected: 'a key in PEM form',
+    })
+      .optional()
+      .describe('private key for `cert`, as PEM text'),
+    cloudEventsSource: string({ maxLength: 1000 })
+      .default('/waybill')
+      .describe('first part of the attribute `source` in the CloudEvents formats'),
+  },
+  {
+    check: ({ cert, key }, path) =>
+      (cert === undefined) === (key === undefined)
+        ? undefined
+        : `expected ${path}.cert and ${path}.key together, got one of them`,
+  },
+)
+
+export type NatsSettings = OptionsOf<typeof natsOptions>
+/** What a user may write for a NATS destination. */
+export type NatsOptions = OptionsInput<typeof natsOptions>

@@ -1,0 +1,133 @@
+import { describeError, hasCode } from '../errors.ts'
+import { resolveOptions } from '../options.ts'
+import { createEncoder } from '../publishing/format.ts'
+import {
+  type Message,
+  type Publisher,
+  type PublishCall,
+  type PublishResult,
+  brokerUnavailable,
+  publishFailed,
+} from '../publishing/publisher.ts'
+import { beforeAbort, whenAborted } from './abort.ts'
+import type { Broker } from './broker.ts'
+import { loadDependency } from './dependency.ts'
+import { type NatsOptions, type NatsSettings, natsOptions } from './nats-options.ts'
+import { hostAndPort } from './nats/connect-options.ts'
+import { type NatsLibrary, type NatsPublishing, openNats } from './nats/connection.ts'
+import { type NatsMessage, toNatsMessage } from './nats/envelope.ts'
+import { natsResult } from './nats/outcomes.ts'
+import { createSessions } from './sessions.ts'
+
+export type { NatsOptions } from './nats-options.ts'
+
+/**
+ * Publishes to streams of NATS JetStream, each event confirmed: subjects, headers and answers as
+ * `docs/brokers/nats.md` says. Needs the packages `@nats-io/transport-node` and `@nats-io/jetstream`.
+ *
+ * @throws CONFIGURATION_INVALID, DEPENDENCY_MISSING
+ */
+export async function natsPublisher(options: NatsOptions & { name?: string }): Promise<Publisher> {
+  const { name = 'nats', ...rest } = options
+  return createPublisher(name, resolveOptions(natsOptions, rest, { path: name }))
+}
+
+export const broker: Broker<typeof natsOptions> = { options: natsOptions, create: createPublisher }
+
+async function createPublisher(name: string, settings: NatsSettings): Promise<Publisher> {
+  const transport = await loadDependency(
+    'nats',
+    '@nats-io/transport-node',
+    () => import('@nats-io/transport-node'),
+  )
+  const { jetstream } = await loadDependency('nats', '@nats-io/jetstream', () => import('@nats-io/jetstream'))
+  const library: NatsLibrary = { ...transport, jetstream }
+  const encoder = createEncoder({ binding: 'nats', cloudEventsSource: settings.cloudEventsSource })
+  const where = `NATS at ${[settings.url].flat().map(hostAndPort).join(', ')}`
+  const sessions = createSessions({ name, where }, () => openNats(library, name, settings))
+
+  function prepare(message: Message, maxPayload: number): NatsMessage | PublishResult {
+    try {
+      const rules = { createHeaders: transport.headers, maxPayload, stream: settings.stream }
+      return toNatsMessage(message, encoder, rules)
+    } catch (error) {
+      return hasCode(error, 'EVENT_UNDELIVERABLE')
+        ? { status: 'reject', error }
+        : { status: 'retry', error: publishFailed(describeError(error, 300), { cause: error }) }
+    }
+  }
+
+  async function publishOn(
+    connection: NatsPublishing,
+    messages: readonly Message[],
+    { signal, onPublished }: PublishCall,
+  ): Promise<{ results: PublishResult[]; answered: boolean }> {
+    const results: (PublishResult | undefined)[] = messages.map(() => undefined)
+    const call = whenAborted(signal)
+    const deliveries = messages.map(async (message, index) => {
+      const prepared = prepare(message, connection.maxPayload)
+      const result =
+        'subject' in prepared
+          ? natsResult(name, prepared.subject, await answerTo(connection, prepared))
+          : prepared
+      results[index] = result
+      if (result.status === 'published') onPublished?.(index, result.receipt)
+    })
+    try {
+      await Promise.race([Promise.all(deliveries), call.promise])
+    } finally {
+      call.release()
+    }
+    // A copy: an answer that comes later must not change what was said.
+    const known = messages.map(({ topic }, index) => results[index] ?? natsResult(name, topic, undefined))
+    return { results: known, answered: !results.includes(undefined) }
+  }
+
+  async function checkHealth(signal: AbortSignal): Promise<void> {
+    const session = await sessions.enter(signal)
+    let usable = false
+    try {
+      await beforeAbort(signal, session.connection.ping())
+      usable = true
+    } catch (cause) {
+      throw brokerUnavailable(`${where}: ${describeError(cause, 300)}`, { cause })
+    } finally {
+      session.leave({ usable })
+    }
+  }
+
+  return {
+    name,
+    get capabilities() {
+      const maxPayload = sessions.last?.maxPayload ?? Infinity
+      return {
+        ordering: 'per-call' as const,
+        deduplication: true,
+        ...(maxPayload === Infinity ? {} : { maxMessageBytes: maxPayload }),
+      }
+    },
+    observe: (observer) => encoder.observe(observer),
+    connect: ({ signal }) => checkHealth(signal),
+    async publish(messages, call) {
+      const session = await sessions.enter(call.signal)
+      let usable = false
+      try {
+        const { results, answered } = await publishOn(session.connection, messages, call)
+        usable = answered
+        return await sessions.explain(session.connection, results, call.signal)
+      } finally {
+        session.leave({ usable })
+      }
+    },
+    checkHealth: ({ signal }) => checkHealth(signal),
+    close: () => sessions.close(),
+  }
+}
+
+async function answerTo(connection: NatsPublishing, message: NatsMessage) {
+  try {
+    return await connection.publish(message)
+  } catch (error) {
+    return error instanceof Error ? error : new Error(describeError(error, 300))
+  }
+}

@@ -1,0 +1,84 @@
+import type { MsgHdrs } from '@nats-io/transport-node'
+import type { Encoder } from '../../publishing/format.ts'
+import { showName } from '../../publishing/headers.ts'
+import { type Message, undeliverable } from '../../publishing/publisher.ts'
+
+export interface EnvelopeRules {
+  /** The client's own constructor of headers. */
+  readonly createHeaders: () => MsgHdrs
+  /** Largest message that the server takes, headers included, in bytes. */
+  readonly maxPayload: number
+  /** The stream that is expected, which travels as a header. */
+  readonly stream: string | undefined
+}
+
+/** A message in the terms of NATS. */
+export interface NatsMessage {
+  readonly subject: string
+  /** Becomes `Nats-Msg-Id`, by which JetStream deduplicates. */
+  readonly messageId: string
+  readonly headers: MsgHdrs
+  readonly data: Uint8Array
+}
+
+/** A longer one, together with the rest of its line, would make the server close the connection under its neighbours. */
+const maxSubjectBytes = 2000
+/** JetStream refuses more, whatever `max_payload` is. */
+const maxHeaderBytes = 65_535
+
+/** @throws EVENT_UNDELIVERABLE when NATS cannot carry it */
+export function toNatsMessage(message: Message, encoder: Encoder, rules: EnvelopeRules): NatsMessage {
+  const { topic: subject, messageId } = message
+  checkSubject(subject)
+  const { body, headers: pairs } = encoder.encode(message)
+  const data = Buffer.from(body, 'utf8')
+  const headers = rules.createHeaders()
+  // The first line, the empty last one, and what the client adds.
+  let headerBytes = 12 + headerLine('Nats-Msg-Id', messageId)
+  if (rules.stream !== undefined) headerBytes += headerLine('Nats-Expected-Stream', rules.stream)
+  for (const [name, value] of pairs) {
+    headers.append(name, value)
+    headerBytes += headerLine(name, value)
+  }
+  if (headerBytes > maxHeaderBytes) {
+    throw undeliverable(`the headers have ${headerBytes} bytes, more than the ${maxHeaderBytes} of JetStream`)
+  }
+  const bytes = headerBytes + data.length
+  if (bytes > rules.maxPayload) {
+    throw undeliverable(
+      `the message has ${bytes} bytes with its headers, more than the ${rules.maxPayload} of the server's max_payload`,
+    )
+  }
+  return { subject, messageId, headers, data }
+}
+
+/** Names and values are ASCII here. */
+function headerLine(name: string, value: string): number {
+  return name.length + value.length + 4
+}
+
+const forbidden = /[\x00-\x20\x7f*>]/
+const emptyToken = /^\.|\.\.|\.$|^$/
+// Published there, an event would be taken for a request to the server, or for an answer.
+const systems = /^(\$JS|\$SYS|_INBOX)\./
+
+function checkSubject(subject: string): void {
+  const problem = forbidden.test(subject)
+    ? 'has a space, a control character, * or >'
+    : emptyToken.test(subject)
+      ? 'has an empty part between its dots'
+      : systems.test(subject)
+        ? 'belongs to the server itself'
+        : isLong(subject)
+          ? `has more than ${maxSubjectBytes} bytes`
+          : undefined
+  if (problem !== undefined) {
+    throw undeliverable(
+      `the subject ${showName(subject)} ${problem}, which NATS cannot carry: give the event another topic by a route`,
+    )
+  }
+}
+
+function isLong(subject: string): boolean {
+  return subject.length > maxSubjectBytes / 3 && Buffer.byteLength(subject) > maxSubjectBytes
+}
