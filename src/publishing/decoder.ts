@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { WaybillError, cleanText } from '../errors.ts'
 import { type BindingRules, type HeaderNames, bindings } from './bindings.ts'
+import { unfoldHeaders } from './fold.ts'
 import type { HeaderPair } from './format.ts'
 import { showName } from './headers.ts'
 import { ownHeaders, percentDecode } from './own-headers.ts'
@@ -17,8 +18,11 @@ type Facts = { readonly [Name in keyof HeaderNames]: string | undefined } & { re
  *
  * @throws DELIVERY_INVALID; `details.eventId` is the event's id, or a stable substitute when it has none
  */
-export function decodeDelivery(delivery: Delivery): ReceivedEvent {
-  const rules = bindings[delivery.binding]
+export function decodeDelivery(received: Delivery): ReceivedEvent {
+  const rules = bindings[received.binding]
+  const { fold } = rules
+  const delivery =
+    fold === undefined ? received : { ...received, headers: unfoldHeaders(received.headers, fold) }
   const headers = lowerCased(delivery.headers)
   const body = bodyText(delivery)
   const contentType = (delivery.contentType ?? headers.get('content-type') ?? '').toLowerCase()

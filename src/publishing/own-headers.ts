@@ -3,8 +3,7 @@ import { isReservedHeader } from './headers.ts'
 import type { Delivery } from './source.ts'
 
 /**
- * The event's own headers among all that came: what is neither one of ours nor the transport's. In SQS they are one
- * attribute of JSON.
+ * The event's own headers among all that came: what is neither one of ours nor the transport's.
  */
 export function ownHeaders(
   { binding, headers }: Delivery,
@@ -17,7 +16,7 @@ export function ownHeaders(
   )
   const isCloudEvent = contentType.startsWith('application/cloudevents')
   const own = new Map<string, string>()
-  for (const [name, value] of binding === 'sqs' ? unfolded(headers) : headers) {
+  for (const [name, value] of headers) {
     const lower = name.toLowerCase()
     if (lower === 'traceparent' || lower === 'tracestate') own.set(lower, value)
     else if (ours.has(lower) && !isCloudEvent) continue
@@ -34,21 +33,6 @@ const transport = new Set(['accept', 'accept-encoding', 'accept-language', 'user
 
 function isTransport(lower: string): boolean {
   return transport.has(lower) || isReservedHeader(lower) || lower.startsWith('x-forwarded-')
-}
-
-/** The name of the attribute that holds the own headers in SQS and SNS. */
-export const ownHeadersAttribute = 'headers'
-
-function unfolded(headers: Delivery['headers']): Delivery['headers'] {
-  return headers.flatMap(([name, value]) => {
-    if (name !== ownHeadersAttribute) return [[name, value] as const]
-    try {
-      const own = JSON.parse(value) as Record<string, unknown>
-      return Object.entries(own).filter((pair): pair is [string, string] => typeof pair[1] === 'string')
-    } catch {
-      return [[name, value] as const]
-    }
-  })
 }
 
 /** The text that `percentEncode` made; a text that it cannot have made stays as it is. */
