@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import { hasCode } from '../errors.ts'
 import {
   type OptionsOf,
@@ -50,7 +49,20 @@ export interface WebhookSource extends Source {
   /** For servers that know `Request` and `Response` (Hono, Bun, Deno, Next.js). */
   readonly fetch: (request: Request) => Promise<Response>
   /** For `node:http` and Express; nothing may have read the body before. */
-  readonly node: (request: IncomingMessage, response: ServerResponse) => void
+  readonly node: (request: NodeRequest, response: NodeResponse) => void
+}
+
+/** `IncomingMessage` of `node:http`, as far as it is needed. */
+export interface NodeRequest extends AsyncIterable<Uint8Array> {
+  readonly method?: string | undefined
+  readonly rawHeaders: readonly string[]
+}
+
+/** `ServerResponse` of `node:http`, as far as it is needed. */
+export interface NodeResponse {
+  writeHead(status: number, headers: Record<string, string>): unknown
+  end(text: string): unknown
+  destroy(): unknown
 }
 
 interface Answer {
@@ -163,15 +175,15 @@ async function readBody(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 }
 
 async function answerNode(
-  request: IncomingMessage,
-  response: ServerResponse,
+  request: NodeRequest,
+  response: NodeResponse,
   limit: number,
   take: (headers: readonly HeaderPair[], body: Buffer) => Promise<Answer>,
 ): Promise<void> {
   let answer: Answer = onlyPost
   try {
     if (request.method === 'POST') {
-      const body = await readBody(request as AsyncIterable<Uint8Array>, limit)
+      const body = await readBody(request, limit)
       answer = body === undefined ? tooLarge : await take(pairs(request.rawHeaders), body)
     }
   } catch {
@@ -181,7 +193,8 @@ async function answerNode(
   }
   const { status, text, headers = {} } = answer
   // What was not read of a body would be taken for the next request.
-  response.writeHead(status, status === 413 ? { ...headers, connection: 'close' } : headers).end(text)
+  response.writeHead(status, status === 413 ? { ...headers, connection: 'close' } : headers)
+  response.end(text)
 }
 
 function pairs(raw: readonly string[]): HeaderPair[] {

@@ -21,7 +21,7 @@ import { createLanes } from './lanes.ts'
 import { type WebhookOptions, type WebhookSettings, webhookOptions } from './webhook-options.ts'
 
 export { webhookSource } from './webhook-source.ts'
-export type { WebhookSource, WebhookSourceOptions } from './webhook-source.ts'
+export type { NodeRequest, NodeResponse, WebhookSource, WebhookSourceOptions } from './webhook-source.ts'
 export type { ClassifyAnswer, WebhookAnswer, WebhookOptions } from './webhook-options.ts'
 
 /**

@@ -3,7 +3,8 @@ import { WaybillError, cleanText } from '../errors.ts'
 import { type BindingRules, type HeaderNames, bindings } from './bindings.ts'
 import type { HeaderPair } from './format.ts'
 import { showName } from './headers.ts'
-import { ownHeaders, unfolded } from './own-headers.ts'
+import { unfoldHeaders } from './fold.ts'
+import { ownHeaders } from './own-headers.ts'
 import type { ReceivedEvent } from './received-event.ts'
 import type { Delivery } from './source.ts'
 import { splitStructured } from './structured.ts'
@@ -19,7 +20,9 @@ type Facts = { readonly [Name in keyof HeaderNames]: string | undefined } & { re
  */
 export function decodeDelivery(delivery: Delivery): ReceivedEvent {
   const rules = bindings[delivery.binding]
-  const headers = lowerCased(unfolded(delivery.headers, rules))
+  const headers = lowerCased(
+    rules.fold === undefined ? delivery.headers : unfoldHeaders(delivery.headers, rules.fold),
+  )
   const body = bodyText(delivery)
   const contentType = (delivery.contentType ?? headers.get('content-type') ?? '').toLowerCase()
   const facts = readFacts(delivery, rules, headers, contentType, body)

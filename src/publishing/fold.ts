@@ -30,3 +30,21 @@ function toJson(pairs: readonly HeaderPair[]): string {
     (character) => `\\u${character.charCodeAt(0).toString(16)}`,
   )
 }
+
+/** The inverse of `foldHeaders`: what was folded stands behind what was not. */
+export function unfoldHeaders(headers: readonly HeaderPair[], { into }: FoldRules): readonly HeaderPair[] {
+  const folded = headers.find(([name]) => name === into)
+  const pairs = folded === undefined ? undefined : fromJson(folded[1])
+  // A header of this name that is no fold is somebody's own.
+  return pairs === undefined ? headers : [...headers.filter((pair) => pair !== folded), ...pairs]
+}
+
+function fromJson(text: string): HeaderPair[] | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+    return Object.entries(value).filter((pair): pair is [string, string] => typeof pair[1] === 'string')
+  } catch {
+    return undefined
+  }
+}

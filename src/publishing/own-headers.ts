@@ -1,4 +1,5 @@
 import type { BindingRules } from './bindings.ts'
+import { unfoldHeaders } from './fold.ts'
 import { isReservedHeader } from './headers.ts'
 import type { Delivery } from './source.ts'
 
@@ -18,7 +19,7 @@ export function ownHeaders(
   )
   const isCloudEvent = contentType.startsWith('application/cloudevents')
   const own = new Map<string, string>()
-  for (const [name, value] of unfolded(headers, rules)) {
+  for (const [name, value] of rules.fold === undefined ? headers : unfoldHeaders(headers, rules.fold)) {
     const lower = name.toLowerCase()
     if (lower === 'traceparent' || lower === 'tracestate') own.set(lower, value)
     else if (ours.has(lower) && !isCloudEvent) continue
@@ -34,18 +35,4 @@ const transport = new Set(['accept', 'accept-encoding', 'accept-language', 'user
 
 function isTransport(lower: string): boolean {
   return transport.has(lower) || isReservedHeader(lower) || lower.startsWith('x-forwarded-')
-}
-
-/** The headers with what the sender folded into one of them, see `fold.ts`. */
-export function unfolded(headers: Delivery['headers'], { fold }: BindingRules): Delivery['headers'] {
-  if (fold === undefined) return headers
-  return headers.flatMap(([name, value]) => {
-    if (name !== fold.into) return [[name, value] as const]
-    try {
-      const own = JSON.parse(value) as Record<string, unknown>
-      return Object.entries(own).filter((pair): pair is [string, string] => typeof pair[1] === 'string')
-    } catch {
-      return [[name, value] as const]
-    }
-  })
 }

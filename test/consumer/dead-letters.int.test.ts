@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-import { handSource, note, testConsumer } from './harness.ts'
+import { deferred, handSource, note, testConsumer } from './harness.ts'
 
 let db: TestDatabase
 beforeAll(async () => {
@@ -202,6 +202,71 @@ describe('an event of a type without a handler', () => {
     await consumer.deliver(note())
     expect(await dead(consumer.name)).toMatchObject([
       { error: 'there is no handler for the type note.published' },
+    ])
+  })
+})
+
+describe('an event under which the process died before', () => {
+  const died = (consumer: string, id: string, crashes: number) =>
+    db.query(
+      `INSERT INTO "waybill".consumer_messages (consumer, event_id, state, crashes, created_at, changed_at)
+       VALUES ($1, $2, 'failing', $3, now() - interval '1 day', now() - interval '1 day')`,
+      [consumer, id, crashes],
+    )
+  const deaths = async (id: string) =>
+    (await db.rows('SELECT crashes FROM "waybill".consumer_messages WHERE event_id = $1', [id]))[0]?.[
+      'crashes'
+    ] as number | undefined
+
+  const noted = async (id: string) =>
+    (
+      await db.rows(
+        `SELECT changed_at > created_at + interval '1 hour' AS noted FROM "waybill".consumer_messages WHERE event_id = $1`,
+        [id],
+      )
+    )[0]!['noted'] as boolean
+
+  test('twice is tried alone, and no death of another is put down to it while it waits', async () => {
+    const busy = deferred()
+    const go = deferred()
+    const order: string[] = []
+    const consumer = await testConsumer(db, {
+      handlers: {
+        '*': async ({ event }) => {
+          order.push(`${event.aggregateId} begins`)
+          if (event.aggregateId === 'other') {
+            busy.resolve()
+            await go.promise
+          } else expect(await deaths(event.id)).toBe(3)
+          order.push(`${event.aggregateId} ends`)
+        },
+      },
+    })
+    const suspect = note({ aggregateId: 'suspect' })
+    await died(consumer.name, suspect.eventId, 2)
+    const other = consumer.deliver(note({ aggregateId: 'other' }))
+    await busy.promise
+    const answer = consumer.deliver(suspect, { redelivered: true })
+    // Noted, found out to have to wait, and taken back: each has changed the row, the note its time as well.
+    await expect.poll(() => noted(suspect.eventId), { timeout: 10_000 }).toBe(true)
+    await expect.poll(() => deaths(suspect.eventId), { timeout: 10_000 }).toBe(2)
+    go.resolve()
+    expect(await Promise.all([other, answer])).toEqual([{ status: 'done' }, { status: 'done' }])
+    expect(order).toEqual(['other begins', 'other ends', 'suspect begins', 'suspect ends'])
+    expect(await deaths(suspect.eventId)).toBeUndefined()
+  })
+
+  test('too often is a dead letter without another try', async () => {
+    let tries = 0
+    const consumer = await testConsumer(db, { maxAttempts: 5, handlers: { '*': () => void tries++ } })
+    const [spared, guilty] = [note(), note()]
+    await died(consumer.name, spared.eventId, 4)
+    await died(consumer.name, guilty.eventId, 5)
+    await consumer.deliver(spared, { redelivered: true })
+    await consumer.deliver(guilty, { redelivered: true })
+    expect(tries).toBe(1)
+    expect(await dead(consumer.name)).toMatchObject([
+      { event_id: guilty.eventId, error: 'the process ended 5 times while this event was handled' },
     ])
   })
 })
