@@ -65,19 +65,21 @@ describe('clocks that are off by ten minutes', () => {
   ] as const)('%s: retries wait as long as the database says, latencies are not off', async ([, shiftMs]) => {
     const database = await createTestDatabase()
     const receiver = await startReceiver()
-    const [waiting] = await insertEvents(database, [{ aggregate: 'waiting' }, { aggregate: 'other' }])
-    await database.query(
-      `UPDATE "waybill".outbox_events SET attempts = 1, last_attempt_at = now(),
-              retry_after = clock_timestamp() + interval '3 seconds' WHERE id = $1`,
-      [waiting],
-    )
-    const began = performance.now()
     const relay = await startCliRelay({
       database,
       destinations: { hook: { type: 'webhook', url: `${receiver.origin}/events` } },
       ...shifted(shiftMs),
     })
     expect(Math.abs(await minutesOff(relay))).toBe(10)
+    // Only now: a start may take as long as the pause.
+    await relay.until('relay.buckets', ({ owned }) => owned === 64)
+    const began = performance.now()
+    await database.query(
+      `INSERT INTO "waybill".outbox_events
+         (aggregate_type, aggregate_id, event_type, payload, attempts, last_attempt_at, retry_after)
+       VALUES ('order', 'waiting', 'order.created', '{}', 1, now(), clock_timestamp() + interval '3 seconds'),
+              ('order', 'other', 'order.created', '{}', 0, NULL, NULL)`,
+    )
     await receiver.waitFor(2)
     const ms = performance.now() - began
     expect(receiver.requests.map(({ headers }) => headers['x-waybill-aggregate-id'])).toEqual([

@@ -105,34 +105,36 @@ describe.concurrent('under load, somebody', () => {
     }
   })
 
-  test('keeps an old snapshot: what settles an event does not walk the dead entries of the index', async ({
-    expect,
-  }) => {
-    const database = await createTestDatabase()
-    const ledger = await createLedger(database)
-    const old = await database.connect()
-    await old.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
-    await old.query('SELECT 1')
-    await database.query(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
+  test(
+    'keeps an old snapshot: what settles an event does not walk the dead entries of the index',
+    { timeout: 60_000 },
+    async ({ expect }) => {
+      const database = await createTestDatabase()
+      const ledger = await createLedger(database)
+      const old = await database.connect()
+      await old.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
+      await old.query('SELECT 1')
+      await database.query(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
       SELECT 'old', 'o-' || n % 5000, 'old.event', '{}' FROM generate_series(1, 200000) AS n`)
-    await database.query('UPDATE "waybill".outbox_events SET processed_at = now()')
-    // The planner learns that next to nothing is pending.
-    await database.query('ANALYZE "waybill".outbox_events')
-    await ledger.write(1_000)
-    const relay = testRelay(database, { destinations: { bus: ledgerBroker(ledger) }, batchSize: 20 })
-    await relay.start()
-    await ledger.untilDelivered()
-    await relay.stop()
-    await eventually('the sessions ended', async () => (await readSessions(database)).length === 0)
-    const [index] = await database.rows<{ read: string }>(
-      `SELECT idx_tup_read AS read FROM pg_stat_user_indexes WHERE indexrelname = 'outbox_events_pending'`,
-    )
-    // A few times through what is dead, to open the buckets, and nothing like once for each event.
-    expect(Number(index!.read)).toBeGreaterThan(1_000)
-    expect(Number(index!.read)).toBeLessThan(500_000)
-    await old.query('ROLLBACK')
-    expect(await ledger.verdict()).toMatchObject({ written: 1_000, delivered: 1_000, lost: 0 })
-  })
+      await database.query('UPDATE "waybill".outbox_events SET processed_at = now()')
+      // The planner learns that next to nothing is pending.
+      await database.query('ANALYZE "waybill".outbox_events')
+      await ledger.write(1_000)
+      const relay = testRelay(database, { destinations: { bus: ledgerBroker(ledger) }, batchSize: 20 })
+      await relay.start()
+      await ledger.untilDelivered()
+      await relay.stop()
+      await eventually('the sessions ended', async () => (await readSessions(database)).length === 0)
+      const [index] = await database.rows<{ read: string }>(
+        `SELECT idx_tup_read AS read FROM pg_stat_user_indexes WHERE indexrelname = 'outbox_events_pending'`,
+      )
+      // A few times through what is dead, to open the buckets, and nothing like once for each event.
+      expect(Number(index!.read)).toBeGreaterThan(1_000)
+      expect(Number(index!.read)).toBeLessThan(500_000)
+      await old.query('ROLLBACK')
+      expect(await ledger.verdict()).toMatchObject({ written: 1_000, delivered: 1_000, lost: 0 })
+    },
+  )
 
   test('rewrites the outbox (VACUUM FULL), clusters and reindexes it', async ({ expect }) => {
     const { database, ledger, finish } = await startWork()

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { createHousekeeping, createLog, createMetrics } from '../../src/admin/server.ts'
 import { createTelemetry } from '../../src/telemetry/events.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
@@ -12,7 +12,6 @@ beforeAll(async () => {
      FROM generate_series(1, 10) AS day`,
   )
 })
-afterAll(() => database.drop())
 
 const left = async () => (await database.rows('SELECT FROM "waybill".outbox_events')).length
 const relayId = '0197f6a0-2f43-7cc0-8000-5b1f0c0f7d11'

@@ -42,14 +42,21 @@ export default async function setup(project: TestProject): Promise<() => Promise
 
 async function start(): Promise<Shared> {
   const given = process.env['WAYBILL_TEST_POSTGRES_URL']
-  if (given !== undefined) return prepare(given, () => Promise.resolve())
+  if (given !== undefined) {
+    const drop = (template: string) => run(given, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`)
+    return prepare(given, drop)
+  }
   // Fewer checkpoints: each would make all tests wait for the disk.
   const settings = { max_wal_size: '2GB', checkpoint_timeout: '30min' }
   const server = await startPostgres({ major: testMajor, settings })
+  // The template goes with it: dropping it costs a checkpoint, which writes what all tests have left in memory.
   return prepare(server.url, () => server.stop())
 }
 
-async function prepare(postgresUrl: string, stop: () => Promise<void>): Promise<Shared> {
+async function prepare(
+  postgresUrl: string,
+  tidyUp: (templateDatabase: string) => Promise<void>,
+): Promise<Shared> {
   const templateDatabase = `waybill_template_${process.pid}`
   try {
     await run(postgresUrl, `CREATE DATABASE ${templateDatabase}`)
@@ -59,17 +66,10 @@ async function prepare(postgresUrl: string, stop: () => Promise<void>): Promise<
     // A connection to the template would make every copy fail.
     await run(postgresUrl, `ALTER DATABASE ${templateDatabase} WITH ALLOW_CONNECTIONS false`)
   } catch (error) {
-    await stop()
+    await tidyUp(templateDatabase)
     throw error
   }
-  return {
-    postgresUrl,
-    templateDatabase,
-    async stop() {
-      await run(postgresUrl, `DROP DATABASE ${templateDatabase} WITH (FORCE)`)
-      await stop()
-    },
-  }
+  return { postgresUrl, templateDatabase, stop: () => tidyUp(templateDatabase) }
 }
 
 async function run(url: string, sql: string): Promise<void> {
