@@ -20,7 +20,7 @@ npm run bench -- [options]
   --quick           a tenth of the rows: for a look, its figures say little
   --json            one JSON object on standard output, as its last line
   --write           writes bench/RESULTS.md
-  --only a,b        some parts: drain, logical, producers, latency, claim, memory
+  --only a,b        some parts: drain, logical, producers, latency, claim, memory, publishers
   --contestants a,b some of those that drain: article, standard (batchSize 200), thousand, publisher_2ms,
                     deleting, graphile_preset, graphile_tuned
   --rounds n        repeats of each part that has them

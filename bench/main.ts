@@ -11,12 +11,21 @@ import { latencyPart } from './parts/latency.ts'
 import { logicalPart } from './parts/logical.ts'
 import { memoryPart } from './parts/memory.ts'
 import { producersPart } from './parts/producers.ts'
+import { publishersPart, stopBrokers } from './parts/publishers.ts'
 import { projectFolder } from './project.ts'
 import { type Report, toJson, toMarkdown } from './report.ts'
 import { chooseScale } from './scale.ts'
 import { serverSettings, serverVersion, stopServers } from './server.ts'
 
-const parts: readonly Part[] = [drainPart, logicalPart, producersPart, latencyPart, claimPart, memoryPart]
+const parts: readonly Part[] = [
+  drainPart,
+  logicalPart,
+  producersPart,
+  latencyPart,
+  claimPart,
+  memoryPart,
+  publishersPart,
+]
 
 const began = performance.now()
 let interrupted = false
@@ -102,7 +111,7 @@ function stopOnSignals(children: Children): void {
       interrupted = true
       process.exitCode = codes[signal]
       log(`${signal}: stops`)
-      void Promise.all([children.close(), stopServers()])
+      void Promise.all([children.close(), stopServers(), stopBrokers()])
     })
   }
 }

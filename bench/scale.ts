@@ -19,6 +19,7 @@ export interface Scale {
     rounds: number
   }
   memory: { pending: number; seconds: number }
+  publishers: { batchSize: number; batches: number; warmUpBatches: number; rounds: number }
 }
 
 const full: Scale = {
@@ -37,6 +38,7 @@ const full: Scale = {
     rounds: 3,
   },
   memory: { pending: 1_000_000, seconds: 15 },
+  publishers: { batchSize: 200, batches: 250, warmUpBatches: 50, rounds: 7 },
 }
 
 const quick: Scale = {
@@ -55,12 +57,13 @@ const quick: Scale = {
     rounds: 1,
   },
   memory: { pending: 100_000, seconds: 4 },
+  publishers: { batchSize: 200, batches: 50, warmUpBatches: 25, rounds: 3 },
 }
 
 /** `rounds` overrides the number of rounds of every part. */
 export function chooseScale(isQuick: boolean, rounds: number | undefined): Scale {
   const scale = structuredClone(isQuick ? quick : full)
   if (rounds === undefined) return scale
-  for (const part of [scale.drain, scale.producers, scale.claim]) part.rounds = rounds
+  for (const part of [scale.drain, scale.producers, scale.claim, scale.publishers]) part.rounds = rounds
   return scale
 }

@@ -31,6 +31,8 @@ export const targets: Readonly<Record<string, Target>> = {
   'claim.dead_letters': claim,
   'claim.slow_bucket': claim,
   'memory_mb.million_pending': atMost(150),
+  'publisher.kafka_vs_bare': atLeast(0.7),
+  'publisher.rabbitmq_vs_bare': atLeast(0.7),
 }
 
 export function reaches(value: number, { compare, required }: Target): boolean {

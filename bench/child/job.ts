@@ -68,7 +68,30 @@ export interface ClientsResult {
   transactionsPerSecond: number
 }
 
-export type Job = DrainJob | RelayJob | ClientsJob
+/**
+ * Sends batches to a broker, one after the other, by our publisher or by the bare client. Says `warm` after some of
+ * them, waits for `go`, sends the rest, and answers with a {@link PublishResult}.
+ */
+export interface PublishJob {
+  job: 'publish'
+  broker: 'kafka' | 'rabbitmq'
+  by: 'waybill' | 'bare'
+  /** Of the broker, as its client wants it. */
+  address: string
+  /** Topic or queue; it is there. */
+  topic: string
+  batchSize: number
+  warmUpBatches: number
+  batches: number
+}
+
+export interface PublishResult {
+  messagesPerSecond: number
+  /** CPU of this process for a thousand messages, in milliseconds. */
+  cpuMsPerThousand: number
+}
+
+export type Job = DrainJob | RelayJob | ClientsJob | PublishJob
 
 /** From the parent to the child. */
 export type Command = 'go' | 'report' | 'stop'

@@ -1,6 +1,7 @@
 import { runClients } from './clients.ts'
 import { runDrain } from './drain.ts'
 import type { Answer, Command, Job } from './job.ts'
+import { runPublish } from './publish.ts'
 import { runRelay } from './relay.ts'
 
 // A process for one job, so that no contestant runs in the heap, or behind the garbage, of another. The job comes
@@ -44,6 +45,7 @@ const parent = createParent()
 try {
   if (job.job === 'drain') await runDrain(job, parent)
   else if (job.job === 'relay') await runRelay(job, parent)
+  else if (job.job === 'publish') await runPublish(job, parent)
   else parent.result(await runClients(job))
 } catch (error) {
   send({ kind: 'error', error: error instanceof Error ? (error.stack ?? error.message) : String(error) })
