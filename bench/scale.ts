@@ -38,7 +38,7 @@ const full: Scale = {
     rounds: 3,
   },
   memory: { pending: 1_000_000, seconds: 15 },
-  publishers: { batchSize: 200, batches: 250, warmUpBatches: 50, rounds: 7 },
+  publishers: { batchSize: 200, batches: 150, warmUpBatches: 50, rounds: 5 },
 }
 
 const quick: Scale = {
