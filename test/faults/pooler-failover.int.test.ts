@@ -31,7 +31,7 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
     })
     const url = pooler.through(cluster.url)
     const relay = testRelay(
-      { url, schema: 'waybill' },
+      { url, schema: cluster.schema },
       { destinations: { bus: ledgerBroker(ledger, { takesMs: 2 }) }, pollIntervalMs: 100 },
     )
     await relay.start()
