@@ -26,8 +26,9 @@ import {
   kafkaProducerOptions,
 } from './kafka-options.ts'
 
-export type { KafkaOptions, KafkaProducerOptions } from './kafka-options.ts'
+export type { KafkaOptions, KafkaProducerOptions, KafkaSourceOptions } from './kafka-options.ts'
 export type { KafkaProducer } from './kafka/ready.ts'
+export { kafkaSource } from './kafka-source.ts'
 
 /**
  * Publishes to Apache Kafka: idempotent, confirmed by all replicas, the aggregate id as key, the topic as the route

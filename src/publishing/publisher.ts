@@ -42,7 +42,8 @@ export interface PublisherObserver {
 /** What a publisher can do; the relay arranges its calls by these flags. */
 export interface PublisherCapabilities {
   /**
-   * `batch`: messages of one call with the same key keep their order, also when one of them fails.
+   * `batch`: messages of one call with the same key keep their order; behind one that is not published, none of its
+   * aggregate is.
    * `per-call`: they may overtake each other, so a call never holds two events of one aggregate.
    */
   readonly ordering: 'batch' | 'per-call'

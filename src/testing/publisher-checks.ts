@@ -123,6 +123,22 @@ export const publisherChecks: readonly PublisherCheck[] = [
       }),
   },
   {
+    name: 'keeps back what stands behind a message of the same aggregate that it refuses, and nothing before it',
+    applies: ({ ordering, oversize }) => ordering === 'batch' && oversize,
+    run: (bench) =>
+      withPublisher(bench, async (publisher) => {
+        const { maxMessageBytes = 0 } = publisher.capabilities
+        const messages = Array.from({ length: 5 }, () => testMessage({ aggregateId: 'one' }))
+        messages[2] = { ...messages[2]!, body: `"${'x'.repeat(maxMessageBytes)}"` }
+        const results = await publish(publisher, messages)
+        const statuses = results.map(({ status }) => status)
+        assert.deepEqual(statuses, ['published', 'published', 'reject', 'retry', 'retry'])
+        await expectArrived(bench, messages.slice(0, 2))
+        const late = new Set(messages.slice(2).map(({ messageId }) => messageId))
+        assert.ok((await receivedBy(bench)).every(({ messageId }) => !late.has(messageId)))
+      }),
+  },
+  {
     name: 'answers a call that is given up soon, and claims nothing that did not arrive',
     applies: always,
     run: (bench) =>

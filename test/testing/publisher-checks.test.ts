@@ -5,6 +5,7 @@ import {
   type Publisher,
   type PublishResult,
   brokerUnavailable,
+  publishFailed,
   undeliverable,
 } from '../../src/publishing/publisher.ts'
 import type { PublisherBench, PublisherFeatures, ReceivedMessage } from '../../src/testing/publisher-bench.ts'
@@ -21,6 +22,8 @@ const features: PublisherFeatures = {
   restart: true,
   misaddressed: true,
 }
+
+const behindAnother: PublishResult = { status: 'retry', error: publishFailed('behind another') }
 
 /** A destination in memory, and a publisher to it that keeps the contract, or breaks it in one way. */
 function createBench(fault?: string): PublisherBench {
@@ -76,7 +79,13 @@ function createBench(fault?: string): PublisherBench {
           return messages.map(() => ({ status: 'published' }))
         const results: PublishResult[] = []
         const order = fault === 'reorders' && messages.length === 100 ? [...messages].reverse() : messages
-        for (const message of order) results.push(await deliver(message))
+        const failed = new Set<string>()
+        for (const message of order) {
+          const held = fault !== 'goes on behind a failure' && failed.has(message.aggregateId)
+          const result = held ? behindAnother : await deliver(message)
+          if (result.status !== 'published') failed.add(message.aggregateId)
+          results.push(result)
+        }
         if (fault === 'fails neighbours' && results.some(({ status }) => status === 'reject')) {
           return results.map(() => ({ status: 'reject', error: undeliverable('batch') }))
         }
@@ -127,6 +136,8 @@ describe('the contract of publishers', () => {
     ['does not say its limit', 'oversize'],
     ['denies its order', 'order within one call'],
     ['reorders', 'order within one call'],
+    ['goes on behind a failure', 'stands behind a message'],
+    ['fails neighbours', 'stands behind a message'],
     ['ignores the signal', 'given up soon'],
     ['publishes after close', 'publishes nothing after that'],
     ['cannot be closed twice', 'closed twice'],
@@ -218,7 +229,7 @@ describe('the contract of publishers', () => {
     const { unencodableHeaders: _, ...few } = none
     const setUp = async () => ({ ...createBench(), tearDown: async () => void torn++ })
     testPublisher({ name: 'memory', features: few, setUp }, runner)
-    expect(defined).toHaveLength(1 + publisherChecks.length - 6)
+    expect(defined).toHaveLength(1 + publisherChecks.length - 7)
     expect(defined[0]).toBe('memory as a publisher')
     await Promise.all(after.map((run) => run()))
     // Nothing ran, so nothing was set up.

@@ -35,6 +35,7 @@ const answers: Readonly<Record<number, KafkaFailure>> = {
   19: 'partition', // NOT_ENOUGH_REPLICAS
   20: 'partition', // NOT_ENOUGH_REPLICAS_AFTER_APPEND
   29: 'topic', // TOPIC_AUTHORIZATION_FAILED
+  30: 'cluster', // GROUP_AUTHORIZATION_FAILED
   31: 'cluster', // CLUSTER_AUTHORIZATION_FAILED
   32: 'cluster', // INVALID_TIMESTAMP: one of the two clocks is wrong
   33: 'cluster', // UNSUPPORTED_SASL_MECHANISM

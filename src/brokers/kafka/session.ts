@@ -1,15 +1,7 @@
-import { connect as connectTcp, isIP, type Socket } from 'node:net'
-import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import type * as kafkajs from 'kafkajs'
-import type {
-  ICustomPartitioner,
-  ISocketFactory,
-  KafkaConfig,
-  Producer,
-  RecordMetadata,
-  SASLOptions,
-} from 'kafkajs'
+import type { ICustomPartitioner, Producer, RecordMetadata } from 'kafkajs'
 import type { KafkaSettings } from '../kafka-options.ts'
+import { createSockets } from './client.ts'
 import { failureOf } from './outcomes.ts'
 import type { KafkaRecord } from './record.ts'
 
@@ -48,28 +40,12 @@ const closeLimitMs = 1000
 
 export function createSessionMaker(library: KafkaLibrary, settings: KafkaSettings): SessionMaker {
   const { createTopics, compression } = settings
-  const config = clientConfig(settings)
 
   function openSession(): Session & { connect(): Promise<void> } {
-    const sockets = new Set<Socket>()
-    let destroyed = false
-    let connecting = true
+    const sockets = createSockets(settings)
     /** True when it has its producer id. */
     let initialised = false
-    const makeSocket = config.socketFactory ?? defaultSocket
-    const socketFactory: ISocketFactory = (args) => {
-      // KafkaJS would connect again for a call that nobody waits for.
-      if (destroyed) throw new Error('the producer was given up')
-      const socket = makeSocket(args)
-      sockets.add(socket)
-      socket.once('close', () => sockets.delete(socket))
-      if (connecting) expectAnswer(socket, settings.connectTimeoutMs)
-      return socket
-    }
-    const own: KafkaConfig = { ...config, socketFactory }
-    // KafkaJS writes into it.
-    if (own.sasl !== undefined) own.sasl = { ...own.sasl }
-    const producer: Producer = new library.Kafka(own).producer({
+    const producer: Producer = new library.Kafka(sockets.config).producer({
       idempotent: true,
       maxInFlightRequests: 1,
       allowAutoTopicCreation: createTopics,
@@ -98,7 +74,7 @@ export function createSessionMaker(library: KafkaLibrary, settings: KafkaSetting
           const failure = failureOf(error)
           if (failure !== 'topic' && failure !== 'partition') throw error
         }
-        connecting = false
+        sockets.connected()
       },
       async send(topics) {
         if (!initialised) await initialise(topics)
@@ -115,8 +91,7 @@ export function createSessionMaker(library: KafkaLibrary, settings: KafkaSetting
         this.destroy()
       },
       destroy() {
-        destroyed = true
-        for (const socket of sockets) socket.destroy(new Error('the producer was given up'))
+        sockets.destroy()
         producer.disconnect().catch(() => undefined)
       },
     }
@@ -130,24 +105,6 @@ export function createSessionMaker(library: KafkaLibrary, settings: KafkaSetting
   }
 }
 
-function clientConfig(settings: KafkaSettings): KafkaConfig {
-  const { brokers, clientId, connectTimeoutMs, sasl, client = {} } = settings
-  const ssl = tlsOptions(settings)
-  return {
-    clientId,
-    // Everything that it would write into the log comes as an error, too.
-    logLevel: 0,
-    connectionTimeout: connectTimeoutMs,
-    authenticationTimeout: connectTimeoutMs,
-    ...(ssl === undefined ? {} : { ssl }),
-    ...(sasl === undefined ? {} : { sasl: sasl as SASLOptions }),
-    // One try for each address, and one more.
-    retry: { retries: brokers.length, initialRetryTime: 50, maxRetryTime: 500 },
-    ...client,
-    brokers: [...brokers],
-  }
-}
-
 /** The partition of a record is decided once, so that KafkaJS's own tries are repetitions for the broker as well. */
 function rememberingPartitioner(choose: Partitioner): Partitioner {
   return (args) => {
@@ -158,28 +115,4 @@ function rememberingPartitioner(choose: Partitioner): Partitioner {
     }
     return record.partition
   }
-}
-
-function tlsOptions({ tls, ca, cert, key }: KafkaSettings): ConnectionOptions | undefined {
-  if (!tls) return undefined
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined || key === undefined ? {} : { cert, key }),
-  }
-}
-
-/** KafkaJS bounds the time for a connection, and waits half a minute for the first answer on it. */
-function expectAnswer(socket: Socket, limitMs: number): void {
-  const giveUp = () => socket.destroy(new Error(`no answer within ${limitMs} ms`))
-  const timer = setTimeout(giveUp, limitMs)
-  socket.once('data', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
-}
-
-const keepAliveMs = 30_000
-
-function defaultSocket({ host, port, ssl, onConnect }: Parameters<ISocketFactory>[0]): Socket {
-  const socket = ssl
-    ? connectTls({ host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...ssl }, onConnect)
-    : connectTcp({ host, port }, onConnect)
-  return socket.setNoDelay(true).setKeepAlive(true, keepAliveMs)
 }
