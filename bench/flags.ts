@@ -14,13 +14,14 @@ export interface Flags {
   profileFolder: string | undefined
 }
 
-export const usage = `Measures Waybill beside others, on a PostgreSQL of its own. Takes about half an hour.
+export const usage = `Measures Waybill beside others, on a PostgreSQL of its own. Takes three quarters of an hour.
 
 npm run bench -- [options]
   --quick           a tenth of the rows: for a look, its figures say little
   --json            one JSON object on standard output, as its last line
   --write           writes bench/RESULTS.md
-  --only a,b        some parts: drain, logical, producers, latency, claim, memory, publishers
+  --only a,b        some parts: drain, logical, producers, latency, claim, memory, publishers,
+                    operations
   --contestants a,b some of those that drain: article, standard (batchSize 200), thousand, publisher_2ms,
                     deleting, graphile_preset, graphile_tuned
   --rounds n        repeats of each part that has them

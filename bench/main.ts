@@ -10,6 +10,7 @@ import { drainPart } from './parts/drain.ts'
 import { latencyPart } from './parts/latency.ts'
 import { logicalPart } from './parts/logical.ts'
 import { memoryPart } from './parts/memory.ts'
+import { operationsPart } from './parts/operations.ts'
 import { producersPart } from './parts/producers.ts'
 import { publishersPart, stopBrokers } from './parts/publishers.ts'
 import { projectFolder } from './project.ts'
@@ -25,6 +26,7 @@ const parts: readonly Part[] = [
   claimPart,
   memoryPart,
   publishersPart,
+  operationsPart,
 ]
 
 const began = performance.now()

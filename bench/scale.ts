@@ -20,6 +20,13 @@ export interface Scale {
   }
   memory: { pending: number; seconds: number }
   publishers: { batchSize: number; batches: number; warmUpBatches: number; rounds: number }
+  operations: {
+    /** Published rows that are kept, and dead letters among them. */
+    kept: number
+    pending: number
+    seconds: number
+    pruneBatches: number
+  }
 }
 
 const full: Scale = {
@@ -39,6 +46,7 @@ const full: Scale = {
   },
   memory: { pending: 1_000_000, seconds: 15 },
   publishers: { batchSize: 200, batches: 150, warmUpBatches: 50, rounds: 5 },
+  operations: { kept: 10_000_000, pending: 300_000, seconds: 15, pruneBatches: 200 },
 }
 
 const quick: Scale = {
@@ -58,6 +66,7 @@ const quick: Scale = {
   },
   memory: { pending: 100_000, seconds: 4 },
   publishers: { batchSize: 200, batches: 50, warmUpBatches: 25, rounds: 3 },
+  operations: { kept: 400_000, pending: 12_000, seconds: 4, pruneBatches: 20 },
 }
 
 /** `rounds` overrides the number of rounds of every part. */

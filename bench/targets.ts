@@ -33,6 +33,12 @@ export const targets: Readonly<Record<string, Target>> = {
   'memory_mb.million_pending': atMost(150),
   'publisher.kafka_vs_bare': atLeast(0.7),
   'publisher.rabbitmq_vs_bare': atLeast(0.7),
+  'scrape_ms.ten_million': atMost(200),
+  'status_ms.ten_million': atMost(200),
+  'ready_ms.ten_million': atMost(200),
+  'operations.slowest_statement_ms': atMost(1000),
+  'operations.table_scans': atMost(0),
+  'operations.memory_mb': atMost(150),
 }
 
 export function reaches(value: number, { compare, required }: Target): boolean {

@@ -91,7 +91,30 @@ export interface PublishResult {
   cpuMsPerThousand: number
 }
 
-export type Job = DrainJob | RelayJob | ClientsJob | PublishJob
+/** Does what an operator may do, one after the other; answers with an {@link OperationsResult}. */
+export interface OperationsJob {
+  job: 'operations'
+  url: string
+  /** Names of `operations.ts`. */
+  operations: readonly string[]
+  /** Batches after which `prune` ends. */
+  pruneBatches: number
+}
+
+export interface OperationTimes {
+  name: string
+  statements: number
+  slowestMs: number
+  totalMs: number
+}
+
+export interface OperationsResult {
+  operations: readonly OperationTimes[]
+  /** Largest resident set meanwhile, in MB. */
+  peakRssMb: number
+}
+
+export type Job = DrainJob | RelayJob | ClientsJob | PublishJob | OperationsJob
 
 /** From the parent to the child. */
 export type Command = 'go' | 'report' | 'stop'

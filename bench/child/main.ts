@@ -1,6 +1,7 @@
 import { runClients } from './clients.ts'
 import { runDrain } from './drain.ts'
 import type { Answer, Command, Job } from './job.ts'
+import { runOperations } from './operations.ts'
 import { runPublish } from './publish.ts'
 import { runRelay } from './relay.ts'
 
@@ -46,6 +47,7 @@ try {
   if (job.job === 'drain') await runDrain(job, parent)
   else if (job.job === 'relay') await runRelay(job, parent)
   else if (job.job === 'publish') await runPublish(job, parent)
+  else if (job.job === 'operations') parent.result(await runOperations(job))
   else parent.result(await runClients(job))
 } catch (error) {
   send({ kind: 'error', error: error instanceof Error ? (error.stack ?? error.message) : String(error) })

@@ -1,16 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { migrate } from '../../src/schema/migrator.ts'
 import type { RelayReport } from '../child/job.ts'
+import { buildCommand, startRelayCommand } from '../command.ts'
 import { insertMany } from '../many.ts'
 import { type Context, type Part, figure, thousands } from '../part.ts'
 import { startRelay } from '../relays.ts'
 import { type BenchDatabase, startBenchServer } from '../server.ts'
 import { rounded } from '../statistics.ts'
+import { startWebhook } from '../webhook.ts'
 
 const headline = 'memory_mb.million_pending'
 const publishers = [
-  { title: 'a publisher of 100 ms a call', publisherMs: 100 },
-  { title: 'a publisher that does nothing', publisherMs: 0 },
+  { title: 'embedded, a publisher of 100 ms a call', publisherMs: 100 },
+  { title: 'embedded, a publisher that does nothing', publisherMs: 0 },
 ] as const
 
 export const memoryPart: Part = {
@@ -18,6 +20,7 @@ export const memoryPart: Part = {
   owes: [headline],
   async run(context) {
     const { pending, seconds } = context.scale.memory
+    buildCommand()
     const server = await startBenchServer()
     try {
       const database = await server.createDatabase('bench')
@@ -30,9 +33,14 @@ export const memoryPart: Part = {
         context.log(`memory: ${title}`)
         measured.push({ title, ...(await measure(context, database, publisherMs)) })
       }
+      context.log('memory: the command, to a webhook')
+      measured.push({ title: '`waybill relay`, to a webhook', ...(await measureCommand(context, database)) })
       return {
         figures: {
-          [headline]: figure(Math.max(...measured.map(({ peakRssMb }) => peakRssMb)), 'not measured'),
+          [headline]: figure(
+            Math.max(...measured.map(({ peakRssMb }) => peakRssMb ?? Number.NaN)),
+            '/proc does not tell the size of a process',
+          ),
         },
         sections: [
           {
@@ -40,7 +48,7 @@ export const memoryPart: Part = {
             notes: [
               `Largest resident set of a relay's process that finds ${thousands(pending)} pending events of about 300 bytes, over ${seconds} s.`,
             ],
-            head: ['publisher', 'MB', 'published meanwhile'],
+            head: ['relay', 'MB', 'published meanwhile'],
             rows: measured.map(({ title, peakRssMb, published }) => [
               title,
               rounded(peakRssMb),
@@ -69,5 +77,24 @@ async function measure(
     return { peakRssMb, published }
   } finally {
     await relay.stop()
+  }
+}
+
+/** With everything that the command adds to a relay: HTTP server, counting, retention, metrics, log. */
+async function measureCommand(
+  { scale }: Context,
+  { url }: BenchDatabase,
+): Promise<{ peakRssMb: number | null; published: number }> {
+  const webhook = await startWebhook()
+  try {
+    const relay = await startRelayCommand(url, webhook.url)
+    try {
+      await sleep(scale.memory.seconds * 1000)
+      return { peakRssMb: relay.peakRssMb(), published: webhook.received }
+    } finally {
+      await relay.stop()
+    }
+  } finally {
+    await webhook.close()
   }
 }

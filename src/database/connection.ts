@@ -131,7 +131,7 @@ export function createConnection(options: ConnectionOptions): Connection {
           pooled: rows[0]?.pid !== (client as unknown as { processID: number }).processID,
           refusal,
         }
-        if (!made.pooled) await bounded(client, endWithClient(client), connectTimeoutMs)
+        if (!made.pooled) await bounded(client, prepareSession(client), connectTimeoutMs)
         await bounded(client, Promise.resolve(options.onConnect?.(made)), connectTimeoutMs)
         return made
       } catch (error) {
@@ -255,10 +255,14 @@ function leaveWhenReadOnly(client: pg.Client, where: string): () => WaybillError
 }
 
 /**
+ * No statement of ours gains from being compiled, and it is compiled anew each time it runs: where the planner expects
+ * many rows that takes longer than the statement.
+ *
  * A statement that was given up on this side ends on the server as well, also while it waits for a lock: else each
  * further try would leave one more behind. Where the server's system cannot do that, it stays as it was.
  */
-async function endWithClient(client: pg.Client): Promise<void> {
+async function prepareSession(client: pg.Client): Promise<void> {
+  await client.query('SET jit = off')
   await client.query('SET client_connection_check_interval = 2000').catch((error: unknown) => {
     if (sqlState(error) === undefined) throw error
   })

@@ -32,20 +32,29 @@ const locks = {
     WHERE ${deadSql}`,
 }
 
-// Newer revisions of the same pair and scope that are out: known to the head, or seen in the rows (indexes: the
-// primary key of publication_heads, outbox_events_revision).
-const judged = `SELECT l.id, l.attempts, l.holds, NOT $5::boolean AND l.revision IS NOT NULL AND (
-        EXISTS (
-          SELECT FROM "waybill".publication_heads AS h
-          WHERE h.aggregate_type = l.aggregate_type AND h.aggregate_id = l.aggregate_id
-            AND h.intent_scope = l.intent_scope
-            AND (h.relayed_revision > l.revision OR (h.relayed_at IS NOT NULL AND h.revision > l.revision)))
-        OR EXISTS (
-          SELECT FROM "waybill".outbox_events AS n
-          WHERE n.aggregate_type = l.aggregate_type AND n.aggregate_id = l.aggregate_id
-            AND n.intent_scope = l.intent_scope AND n.revision > l.revision AND n.processed_at IS NOT NULL)
-      ) AS overtaken
-    FROM letters AS l`
+// The newest revision that is out, of each pair and scope: known to the head, or seen in the rows (indexes: the primary
+// key of publication_heads, outbox_events_revision). Once for all letters of the pair, since there may be thousands of
+// them: asked for each, every letter would go through those after it.
+const newest = `SELECT p.aggregate_type, p.aggregate_id, p.intent_scope, greatest(
+      (SELECT greatest(h.relayed_revision, CASE WHEN h.relayed_at IS NOT NULL THEN h.revision END)
+       FROM "waybill".publication_heads AS h
+       WHERE h.aggregate_type = p.aggregate_type AND h.aggregate_id = p.aggregate_id
+         AND h.intent_scope = p.intent_scope),
+      (SELECT n.revision FROM "waybill".outbox_events AS n
+       WHERE n.aggregate_type = p.aggregate_type AND n.aggregate_id = p.aggregate_id
+         AND n.intent_scope = p.intent_scope AND n.revision > p.lowest AND n.processed_at IS NOT NULL
+       ORDER BY n.revision DESC LIMIT 1)
+    ) AS revision
+    FROM (
+      SELECT l.aggregate_type, l.aggregate_id, l.intent_scope, min(l.revision) AS lowest
+      FROM letters AS l WHERE NOT $5::boolean AND l.revision IS NOT NULL
+      GROUP BY l.aggregate_type, l.aggregate_id, l.intent_scope
+    ) AS p`
+
+const judged = `SELECT l.id, l.attempts, l.holds, coalesce(n.revision > l.revision, false) AS overtaken
+    FROM letters AS l
+    LEFT JOIN newest AS n ON n.aggregate_type = l.aggregate_type AND n.aggregate_id = l.aggregate_id
+      AND n.intent_scope = l.intent_scope`
 
 const wake = {
   raised: `UPDATE "waybill".outbox_buckets AS k SET rescan = k.rescan + 1
@@ -72,6 +81,7 @@ const outcomes = `SELECT j.id::text AS "id", j.overtaken AS "overtaken"
 export const retryStatement = steps(
   {
     ...locks,
+    newest,
     judged,
     changed: `UPDATE "waybill".outbox_events AS e
     SET dead_at = NULL, holds = false, attempts = 0, crashes = 0, retry_after = NULL, last_attempt_at = NULL

@@ -1,7 +1,7 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { type DeadLetterFilter, checkEventFilter, isSelective } from './event-filter.ts'
-import { deadSql } from '../schema/event-state.ts'
+import { aggregateHashSql, deadSql } from '../schema/event-state.ts'
 import { checkEventId, usageInvalid } from '../input.ts'
 import { walk } from './walk.ts'
 
@@ -23,6 +23,8 @@ export interface DeadLetterKey {
   readonly aggregateId: string
   readonly revision: string | null
   readonly holds: boolean
+  /** Hash of the pair: what many of them are looked for by. */
+  readonly aggregateHash: string
 }
 
 export interface TargetBatch {
@@ -33,10 +35,17 @@ export interface TargetBatch {
 }
 
 const keyColumns = `e.id::text AS "id", e.position::text AS "position", e.aggregate_type AS "aggregateType",
-    e.aggregate_id AS "aggregateId", e.revision::text AS "revision", e.holds AS "holds"`
+    e.aggregate_id AS "aggregateId", e.revision::text AS "revision", e.holds AS "holds",
+    ${aggregateHashSql}::text AS "aggregateHash"`
 
-/** Known at once in memory, and checked together for having been overtaken. */
-const batchSize = 5_000
+/** Looked up by one statement. */
+const lookUpSize = 1_000
+
+/**
+ * Known at once in memory, some 20 MB, and checked together for having been overtaken: that may take a walk through
+ * the whole table, so it should not be repeated often.
+ */
+const batchSize = 50_000
 
 /** @throws USAGE_INVALID */
 export function checkTarget(target: DeadLetterTarget): DeadLetterTarget {
@@ -69,6 +78,7 @@ async function* batchesByFilter(
   isOver: () => boolean,
 ): AsyncGenerator<TargetBatch> {
   const conditions = { ...checkEventFilter(filter), states: ['dead' as const] }
+  let letters: DeadLetterKey[] = []
   let after: string | null = '-1'
   while (after !== null && !isOver()) {
     const found: { rows: readonly DeadLetterKey[]; upTo: string | null } = await walk<DeadLetterKey>({
@@ -76,10 +86,13 @@ async function* batchesByFilter(
       source: 'dead',
       order: 'oldest',
       columns: keyColumns,
-      need: batchSize,
+      need: lookUpSize,
     })
-    if (found.rows.length > 0) yield { letters: found.rows, notFound: [], notDead: [] }
+    letters.push(...found.rows)
     after = found.upTo
+    if (letters.length < batchSize && after !== null) continue
+    if (letters.length > 0) yield { letters, notFound: [], notDead: [] }
+    letters = []
   }
 }
 
@@ -88,14 +101,9 @@ async function* batchesById(
   schema: string,
   ids: readonly string[],
 ): AsyncGenerator<TargetBatch> {
-  const sql = inSchema(
-    `SELECT ${keyColumns}, (${deadSql}) AS "dead" FROM "waybill".outbox_events AS e
-     WHERE e.id = ANY ($1::text[]::uuid[]) ORDER BY e.position`,
-    schema,
-  )
   for (let start = 0; start < ids.length; start += batchSize) {
     const asked = ids.slice(start, start + batchSize)
-    const { rows } = await db.query<DeadLetterKey & { dead: boolean }>(sql, [asked])
+    const rows = await lookUp(db, schema, asked)
     const found = new Set(rows.map(({ id }) => id))
     yield {
       letters: rows.filter(({ dead }) => dead),
@@ -103,4 +111,20 @@ async function* batchesById(
       notDead: rows.filter(({ dead }) => !dead).map(({ id }) => id),
     }
   }
+}
+
+type LookedUp = DeadLetterKey & { readonly dead: boolean }
+
+/** In position order. Primary key. */
+async function lookUp(db: Connection, schema: string, ids: readonly string[]): Promise<LookedUp[]> {
+  const sql = inSchema(
+    `SELECT ${keyColumns}, (${deadSql}) AS "dead" FROM "waybill".outbox_events AS e
+     WHERE e.id = ANY ($1::text[]::uuid[])`,
+    schema,
+  )
+  const found: LookedUp[] = []
+  for (let start = 0; start < ids.length; start += lookUpSize) {
+    found.push(...(await db.query<LookedUp>(sql, [ids.slice(start, start + lookUpSize)])).rows)
+  }
+  return found.sort((a, b) => (BigInt(a.position) < BigInt(b.position) ? -1 : 1))
 }

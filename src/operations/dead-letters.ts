@@ -45,6 +45,11 @@ export interface DeadLetterActionOptions extends DeadLetterTarget {
   decidedBy?: string
   /** Stops between two chunks. */
   signal?: AbortSignal
+  /**
+   * Stops after so long, in milliseconds, but not before something was changed: however long it takes to find what
+   * can be, the same call again gets further. Default: none.
+   */
+  timeLimitMs?: number
   /** Called after each chunk with the counts so far. */
   onProgress?: (report: DeadLetterReport) => void
 }
@@ -135,8 +140,9 @@ async function act(
   const who = checkText('decidedBy', options.decidedBy ?? currentUser(), 200)
   const statement = inSchema(sql, schema)
   const table = inSchema('"waybill".outbox_events', schema)
-  const isOver = () => options.signal?.aborted ?? false
   const tally = createTally()
+  const deadline = performance.now() + (options.timeLimitMs ?? Infinity)
+  const isOver = () => options.signal?.aborted === true || (tally.changed > 0 && performance.now() > deadline)
   for await (const { letters, notFound, notDead } of targetBatches(db, schema, target, isOver)) {
     tally.skip('not-found', notFound)
     tally.skip('not-dead', notDead)
@@ -144,9 +150,12 @@ async function act(
     for (let start = 0; start < letters.length && !isOver(); start += chunkSize) {
       const chunk = letters.slice(start, start + chunkSize).map(({ id }) => id)
       const ids = chunk.filter((id) => !older.has(id))
-      const { rows } = await withoutDeadlock(() =>
-        db.query<{ id: string; overtaken: boolean }>(statement, [ids, who, why, table, ...more]),
-      )
+      const { rows } =
+        ids.length === 0
+          ? { rows: [] }
+          : await withoutDeadlock(() =>
+              db.query<{ id: string; overtaken: boolean }>(statement, [ids, who, why, table, ...more]),
+            )
       const outcome = new Map(rows.map((row) => [row.id, row.overtaken]))
       tally.matched += chunk.length
       tally.changed += rows.filter(({ overtaken }) => !overtaken).length

@@ -2,24 +2,25 @@ import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { lastPosition } from './cursor.ts'
 import type { DeadLetterKey } from './dead-letter-targets.ts'
+import { aggregateHashSql } from '../schema/event-state.ts'
 import { windowStatement } from './walk.ts'
+import { createWindowSize } from './window.ts'
 
 // Published rows have no index by aggregate: it would cost every writer an entry. So one walk from the first of the
 // dead letters to the end of the table serves a whole batch, in windows over outbox_events_position, and it ends as
-// soon as every aggregate is known to have moved on.
-const laterStatement = `
-  SELECT a.number::int AS "number", max(e.position)::text AS "position"
+// soon as every aggregate is known to have moved on. No join: a planner whose statistics are old might compare each
+// row with each aggregate, while "= ANY" of a constant array is always a look-up in a hash table.
+export const laterStatement = `
+  SELECT e.aggregate_type AS "aggregateType", e.aggregate_id AS "aggregateId", max(e.position)::text AS "position"
   FROM "waybill".outbox_events AS e
-  JOIN unnest($3::text[], $4::text[]) WITH ORDINALITY AS a(type, id, number)
-    ON e.aggregate_type = a.type AND e.aggregate_id = a.id
   WHERE e.position > $1::bigint AND e.position <= $2::bigint AND e.processed_at IS NOT NULL
-  GROUP BY a.number`
+    AND ${aggregateHashSql} = ANY ($3::bigint[])
+  GROUP BY e.aggregate_type, e.aggregate_id`
 
-const window = 50_000
+const windows = { first: 10_000, most: 200_000 }
 
 interface Aggregate {
-  readonly type: string
-  readonly id: string
+  readonly hash: string
   /** Position of its last dead letter. */
   last: bigint
   /** Position of its last event found published. */
@@ -43,37 +44,52 @@ export async function findOvertaken(
     const known = aggregates.get(keyOf(letter))
     const last = BigInt(letter.position)
     if (known !== undefined) known.last = last
-    else
-      aggregates.set(keyOf(letter), {
-        type: letter.aggregateType,
-        id: letter.aggregateId,
-        last,
-        published: -1n,
-      })
+    else aggregates.set(keyOf(letter), { hash: letter.aggregateHash, last, published: -1n })
   }
-  const windowSql = inSchema(windowStatement('all', 'oldest'), schema)
-  const laterSql = inSchema(laterStatement, schema)
-  let after: string | undefined = judged[0]?.position
-  let open = [...aggregates.values()]
-  while (after !== undefined && open.length > 0 && !isOver()) {
-    const end: string | undefined = (await db.query<{ position: string }>(windowSql, [after, window])).rows[0]
-      ?.position
-    const { rows } = await db.query<{ number: number; position: string }>(laterSql, [
-      after,
-      end ?? lastPosition,
-      open.map(({ type }) => type),
-      open.map(({ id }) => id),
-    ])
-    for (const { number, position } of rows) open[number - 1]!.published = BigInt(position)
-    open = open.filter(({ last, published }) => published < last)
-    after = end
-  }
+  await findPublished(db, schema, aggregates, judged[0]?.position, isOver)
   const overtaken = judged.filter(
     (letter) => aggregates.get(keyOf(letter))!.published > BigInt(letter.position),
   )
   return new Set(overtaken.map(({ id }) => id))
 }
 
-function keyOf({ aggregateType, aggregateId }: DeadLetterKey): string {
+/** Tells the aggregates of their last published event after a position, as far as that matters to them. */
+async function findPublished(
+  db: Connection,
+  schema: string,
+  aggregates: ReadonlyMap<string, Aggregate>,
+  from: string | undefined,
+  isOver: () => boolean,
+): Promise<void> {
+  const windowSql = inSchema(windowStatement('all', 'oldest'), schema)
+  const laterSql = inSchema(laterStatement, schema)
+  const window = createWindowSize(windows)
+  const open = new Map(aggregates)
+  let hashes: string | undefined
+  let after = from
+  while (after !== undefined && open.size > 0 && !isOver()) {
+    const startedAt = performance.now()
+    const ends: { rows: { position: string }[] } = await db.query(windowSql, [after, window.rows])
+    const end = ends.rows[0]?.position
+    hashes ??= `{${[...new Set([...open.values()].map(({ hash }) => hash))].join(',')}}`
+    const { rows } = await db.query<Later>(laterSql, [after, end ?? lastPosition, hashes])
+    for (const row of rows) {
+      const aggregate = open.get(keyOf(row))
+      if (aggregate === undefined) continue
+      aggregate.published = BigInt(row.position)
+      if (aggregate.published < aggregate.last) continue
+      open.delete(keyOf(row))
+      hashes = undefined
+    }
+    after = end
+    window.took(performance.now() - startedAt)
+  }
+}
+
+interface Later extends Pick<DeadLetterKey, 'aggregateType' | 'aggregateId'> {
+  readonly position: string
+}
+
+function keyOf({ aggregateType, aggregateId }: Pick<DeadLetterKey, 'aggregateType' | 'aggregateId'>): string {
   return JSON.stringify([aggregateType, aggregateId])
 }

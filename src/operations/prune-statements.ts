@@ -8,17 +8,13 @@ import type { Archive } from './archive.ts'
 const prunable = `e.processed_at < $3::text::timestamptz
       AND e.id NOT IN (SELECT r.event_id FROM "waybill".replays AS r WHERE r.state = 'pending')`
 
-/** $2 is the number of rows here. `aged`: rows old enough that rows beyond this window may be prunable too. */
+/** `aged`: rows old enough that rows beyond this window may be prunable too. */
 export const lookStatement = `
-  WITH swept AS (
-    SELECT e.id, e.position, e.created_at, e.processed_at, e.revision FROM "waybill".outbox_events AS e
-    WHERE e.position > $1::bigint ORDER BY e.position LIMIT $2::int
-  )
-  SELECT max(e.position) AS "end", count(*)::int AS "rows",
-         count(*) FILTER (WHERE e.created_at < $3::text::timestamptz)::int AS "aged",
+  SELECT count(*) FILTER (WHERE e.created_at < $3::text::timestamptz)::int AS "aged",
          count(*) FILTER (WHERE ${prunable})::int AS "prunable",
          count(*) FILTER (WHERE ${prunable} AND e.revision IS NOT NULL)::int AS "intents"
-  FROM swept AS e`
+  FROM "waybill".outbox_events AS e
+  WHERE e.position > $1::bigint AND e.position <= $2::bigint`
 
 // The newest relayed revision of each publication in the window.
 const newest = `SELECT DISTINCT ON (e.aggregate_type, e.aggregate_id, e.intent_scope)

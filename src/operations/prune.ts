@@ -3,7 +3,10 @@ import { sqlState } from '../database/failures.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { type ArchiveTable, openArchive } from './archive.ts'
 import { usageInvalid } from '../input.ts'
+import { lastPosition } from './cursor.ts'
 import { adoptStatement, lookStatement, recordStatement, removeStatement } from './prune-statements.ts'
+import { windowStatement } from './walk.ts'
+import { createWindowSize } from './window.ts'
 
 export interface PruneOptions {
   /** Days after processing that an event is kept, on the database's clock; 0 to 36 500. */
@@ -32,8 +35,6 @@ export interface PruneReport {
 }
 
 interface Look {
-  end: string | null
-  rows: number
   aged: number
   prunable: number
   intents: number
@@ -41,7 +42,8 @@ interface Look {
 
 /** Rows of one batch: few enough that each statement takes milliseconds. */
 const batchRows = 1_000
-const dryRunRows = 20_000
+/** Counting alone may take more at once. */
+const dryRunRows = 50_000
 
 /**
  * Removes events that were processed more than `processedDays` ago, in batches of at most 1 000 rows that never
@@ -56,27 +58,31 @@ export async function prune(db: Connection, schema: string, options: PruneOption
   const { dryRun = false, signal, mayContinue } = options
   const archive = options.archive === undefined ? undefined : await openArchive(db, schema, options.archive)
   const before = await readCutoff(db, options.processedDays)
+  const windowEnd = inSchema(windowStatement('all', 'oldest'), schema)
   const look = inSchema(lookStatement, schema)
   const remove = removeStatement(schema, archive)
+  const size = createWindowSize({ first: batchRows, most: dryRun ? dryRunRows : batchRows })
   let deleted = 0
   let prunable = 0
   for (let after = '-1'; ;) {
-    const { rows } = await db.query<Look>(look, [after, dryRun ? dryRunRows : batchRows, before])
-    const window = rows[0]!
+    const startedAt = performance.now()
+    const end = (await db.query<{ position: string }>(windowEnd, [after, size.rows])).rows[0]?.position
+    const bounds = [after, end ?? lastPosition, before]
+    const window = (await db.query<Look>(look, bounds)).rows[0]!
     prunable += window.prunable
-    if (!dryRun && window.prunable > 0 && window.end !== null) {
-      const bounds = [after, window.end, before]
+    if (!dryRun && window.prunable > 0) {
       if (window.intents > 0) await recordRelayed(db, schema, bounds)
       deleted += (await db.query(remove, bounds)).rowCount
     }
+    size.took(performance.now() - startedAt)
     options.onProgress?.({ deleted, prunable, before, complete: false })
     // Rows follow each other roughly in time. Beyond a whole window that was created after the cutoff nothing can
     // have been processed before it; the rare row of a very long transaction is found by a later sweep.
-    if (window.end === null || window.aged === 0) return { deleted, prunable, before, complete: true }
+    if (end === undefined || window.aged === 0) return { deleted, prunable, before, complete: true }
     if (signal?.aborted || (mayContinue && !(await mayContinue()))) {
       return { deleted, prunable, before, complete: false }
     }
-    after = window.end
+    after = end
   }
 }
 

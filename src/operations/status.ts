@@ -19,17 +19,19 @@ const staleAfterSeconds = 30
 
 /**
  * The outbox at a glance: counts and age, relays and their buckets, wake-up, destinations. Reads the sample that the
- * relays keep; counts itself only when there is none, or when it is older than 30 s and no relay lives.
+ * relays keep; counts itself, up to `limit`, only when there is none, or when it is older than 30 s and no relay lives.
  */
-export async function readStatus(db: Connection, schema: string): Promise<OutboxStatus> {
+export async function readStatus(db: Connection, schema: string, limit = countLimit): Promise<OutboxStatus> {
   const relays = await listRelays(db, schema)
   const stored = await readSample(db, schema)
   const usable = stored !== null && (stored.ageSeconds <= staleAfterSeconds || relays.relays.length > 0)
-  const { sample, ageSeconds } = usable ? stored : { sample: await takeSample(db, schema), ageSeconds: 0 }
+  const { sample, ageSeconds } = usable
+    ? stored
+    : { sample: await takeSample(db, schema, limit), ageSeconds: 0 }
   return {
     ...sample,
     sampleAgeSeconds: Math.round(ageSeconds * 1000) / 1000,
-    countLimit,
+    countLimit: usable ? countLimit : limit,
     ...relays,
     wakeup: commonWakeup(relays),
     destinations: mergeDestinations(relays),

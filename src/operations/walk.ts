@@ -10,6 +10,7 @@ import {
   statesToTest,
 } from './event-filter.ts'
 import { bucketSql, deadSql, unsettledSql } from '../schema/event-state.ts'
+import { createWindowSize } from './window.ts'
 
 // How events are found in the order of their position, or against it, at a bounded cost for each statement, whatever
 // the number of rows: a statement looks at one window of the source (at most `window` index entries) and says where
@@ -21,13 +22,25 @@ const words = {
   newest: { beyond: '<', inside: '>=', direction: 'DESC', nearest: 'max' },
 } as const
 
+/**
+ * Rows of one step in the whole table. Told to count off more of them at once, a planner without statistics, which
+ * takes each for a page of its own, would rather read and sort the table for every window.
+ */
+const stepRows = 100
+
 /** $1 after which position, $2 how many rows: the last position of the window, no row when the source ends before. */
 export function windowStatement(source: EventSource, order: ListOrder): string {
   const { beyond, direction, nearest } = words[order]
   const statements: Readonly<Record<EventSource, string>> = {
     // Index outbox_events_position alone.
-    all: `SELECT e.position FROM "waybill".outbox_events AS e
-      WHERE e.position ${beyond} $1::bigint ORDER BY e.position ${direction} OFFSET $2::int - 1 LIMIT 1`,
+    all: `WITH RECURSIVE steps(position, number) AS (
+        SELECT $1::bigint, 0
+        UNION ALL
+        SELECT (SELECT e.position FROM "waybill".outbox_events AS e WHERE e.position ${beyond} s.position
+                ORDER BY e.position ${direction} OFFSET ${stepRows - 1} LIMIT 1), s.number + 1
+        FROM steps AS s WHERE s.position IS NOT NULL AND s.number < $2::int / ${stepRows}
+      )
+      SELECT s.position FROM steps AS s WHERE s.number = $2::int / ${stepRows} AND s.position IS NOT NULL`,
     // Index outbox_events_dead alone.
     dead: `SELECT e.position FROM "waybill".outbox_events AS e
       WHERE ${deadSql} AND e.position ${beyond} $1::bigint
@@ -71,9 +84,12 @@ export function matchStatement(source: EventSource, order: ListOrder, columns: s
       WHERE $5::text IS NULL OR k.bucket = "waybill".outbox_bucket($5::text, $6::text)
       ORDER BY w.position ${direction} LIMIT $3::int`,
   }
+  // Behind OFFSET 0 each row is looked up by itself: a planner that expects more of them may prefer to read the table.
   return `SELECT ${columns}
     FROM (${positions[source]}) AS found
-    JOIN "waybill".outbox_events AS e ON e.position = found.position
+    CROSS JOIN LATERAL (
+      SELECT * FROM "waybill".outbox_events AS e WHERE e.position = found.position OFFSET 0
+    ) AS e
     ORDER BY e.position ${direction}`
 }
 
@@ -99,8 +115,8 @@ export interface Walked<Row> {
   readonly upTo: string | null
 }
 
-const firstWindow = 1_000
-const largestWindow = 50_000
+/** Index entries of the first window, and of the largest. */
+const windows = { first: 1_000, most: 50_000 }
 
 /** Collects up to `need` matching rows in the order of their position, or against it. */
 export async function walk<Row extends { position: string }>(options: WalkOptions): Promise<Walked<Row>> {
@@ -109,12 +125,14 @@ export async function walk<Row extends { position: string }>(options: WalkOption
   const everyRowMatches = states === null && !isSelective(conditions)
   const windowSql = inSchema(windowStatement(source, order), schema)
   const matchSql = inSchema(matchStatement(source, order, columns), schema)
+  const window = createWindowSize(windows)
   const rows: Row[] = []
   let after = options.after
-  for (let window = firstWindow; ; window = Math.min(window * 4, largestWindow)) {
+  for (;;) {
+    const startedAt = performance.now()
     const end = everyRowMatches
       ? undefined
-      : (await db.query<{ position: string }>(windowSql, [after, window])).rows[0]?.position
+      : (await db.query<{ position: string }>(windowSql, [after, window.rows])).rows[0]?.position
     const found = await db.query<Row>(matchSql, [
       after,
       end ?? edges[order].end,
@@ -125,6 +143,7 @@ export async function walk<Row extends { position: string }>(options: WalkOption
     if (rows.length >= need) return { rows, upTo: rows.at(-1)!.position }
     if (end === undefined) return { rows, upTo: null }
     after = end
+    window.took(performance.now() - startedAt)
     if (isOver()) return { rows, upTo: after }
   }
 }

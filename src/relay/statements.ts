@@ -93,13 +93,14 @@ export function createStatements(schema: string) {
         ) AS e
       ) AS e`),
 
-    // Index outbox_events_holding.
+    // Index outbox_events_holding. That it is dead is not spelt like the predicate of outbox_events_dead: a planner whose
+    // statistics are from before the first dead letter would as soon go through all of them.
     readHeld: sql(`
       SELECT ${rowReadOnly}, NULL, NULL WHERE ${onlyReads}
       UNION ALL
       SELECT DISTINCT ${bucketOf}::int, e.aggregate_type, e.aggregate_id FROM "waybill".outbox_events AS e
-      WHERE ${bucketOf} = ANY ($1::int[]) AND e.holds
-        AND e.dead_at IS NOT NULL AND e.processed_at IS NULL AND e.discarded_at IS NULL`),
+      WHERE ${bucketOf} = ANY ($1::int[]) AND e.holds AND e.processed_at IS NULL AND e.discarded_at IS NULL
+        AND coalesce(e.dead_at, e.discarded_at) IS NOT NULL`),
 
     // What is due in the buckets of others, up to a thousand. Index outbox_events_pending.
     dueElsewhere: sql(`

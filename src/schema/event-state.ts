@@ -6,6 +6,10 @@ import type { EventState } from '../types.ts'
 /** The bucket of an event, as the indexes spell it. */
 export const bucketSql = '"waybill".outbox_bucket(e.aggregate_type, e.aggregate_id)'
 
+/** Many aggregates at once are looked for by this: 64 bits compare faster than two texts, which settle it. */
+export const aggregateHashSql =
+  'hashtextextended(e.aggregate_id COLLATE "C", hashtextextended(e.aggregate_type COLLATE "C", 0))'
+
 /** Not settled: the predicate of the index outbox_events_pending. */
 export const unsettledSql = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at IS NULL'
 

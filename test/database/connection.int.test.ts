@@ -38,3 +38,8 @@ describe('several statements at once', () => {
     ])
   })
 })
+
+it('statements are never compiled: that would take longer than they do, each time', async () => {
+  const { rows } = await connect().query('SHOW jit')
+  expect(rows).toEqual([{ jit: 'off' }])
+})

@@ -6,7 +6,8 @@ import { getEvent, listEvents } from '../../src/operations/list-events.ts'
 import { matchStatement, walk, windowStatement } from '../../src/operations/walk.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
-import { dead, discarded, failing, planOf, plant, plantPublished, published } from './plant.ts'
+import { planOf, workOf } from './plan.ts'
+import { dead, discarded, failing, plant, plantPublished, published } from './plant.ts'
 
 let database: TestDatabase
 let db: Connection
@@ -289,7 +290,7 @@ describe('cost', () => {
     ['dead', 'outbox_events_dead'],
     ['unsettled', 'outbox_events_pending'],
   ] as const)('finds the end of a window of "%s" from the index %s alone', async (source, index) => {
-    const plan = await planOf(database, windowStatement(source, 'oldest'), ['-1', 1000])
+    const { nodes: plan } = await workOf(database, windowStatement(source, 'oldest'), ['-1', 1000])
     // The bucket is an expression over columns that the index does not hold.
     const node = source === 'unsettled' ? 'Index Scan' : 'Index Only Scan'
     expect(plan).toContainEqual(expect.objectContaining({ node, index }))

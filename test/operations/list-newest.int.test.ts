@@ -6,7 +6,8 @@ import { type ListEventsOptions, listEvents } from '../../src/operations/list-ev
 import { matchStatement, windowStatement } from '../../src/operations/walk.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
-import { dead, failing, planOf, plant, plantPublished, published } from './plant.ts'
+import { planOf, workOf } from './plan.ts'
+import { dead, failing, plant, plantPublished, published } from './plant.ts'
 
 let database: TestDatabase
 let db: Connection
@@ -127,7 +128,7 @@ it.each([
   await plantPublished(database, 20_000)
   await plant(database, {}, dead)
   await database.query('VACUUM ANALYZE "waybill".outbox_events')
-  const end = await planOf(database, windowStatement(source, 'newest'), ['20003', 1000])
+  const { nodes: end } = await workOf(database, windowStatement(source, 'newest'), ['20003', 1000])
   expect(end).toContainEqual(
     expect.objectContaining({ index, condition: expect.stringMatching(/"position" < /) }),
   )

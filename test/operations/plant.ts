@@ -74,27 +74,3 @@ export async function plantPublished(
      SELECT 'bulk', 'b-' || n, 'bulk.done', '{}', ${processedAt}, ${processedAt} FROM generate_series(1, ${count}) AS n`,
   )
 }
-
-/** Every node of a plan, flat. */
-export async function planOf(
-  database: TestDatabase,
-  sql: string,
-  values: readonly unknown[],
-): Promise<{ node: string; index: string | undefined; condition: string | undefined }[]> {
-  const rows = await database.rows<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(`EXPLAIN (FORMAT JSON) ${sql}`, [
-    ...values,
-  ])
-  const flatten = (plan: PlanNode): PlanNode[] => [plan, ...(plan.Plans ?? []).flatMap(flatten)]
-  return flatten(rows[0]!['QUERY PLAN'][0].Plan).map((plan) => ({
-    node: plan['Node Type'],
-    index: plan['Index Name'],
-    condition: plan['Index Cond'],
-  }))
-}
-
-interface PlanNode {
-  'Node Type': string
-  'Index Name'?: string
-  'Index Cond'?: string
-  Plans?: PlanNode[]
-}

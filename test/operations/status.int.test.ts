@@ -112,7 +112,7 @@ describe('takeSample', () => {
       },
     }
     await takeSample(spying, testSchema)
-    expect(statements).toHaveLength(3)
+    expect(statements.length).toBeGreaterThanOrEqual(4)
     for (const { text, values } of statements) {
       const rows = await database.rows(`EXPLAIN (ANALYZE, FORMAT JSON) ${text}`, [...values])
       const plan = JSON.stringify(rows[0]!['QUERY PLAN'])
@@ -163,7 +163,8 @@ describe('the sampler', () => {
     sampler.start()
     await next('sample.taken')
     await plant(database, dead)
-    await expect.poll(() => sampler.latest()?.sample.counts.dead).toBe(1)
+    // A machine that is slow to count counts less often.
+    await expect.poll(() => sampler.latest()?.sample.counts.dead, { timeout: 20_000 }).toBe(1)
     await sampler.stop()
   })
 
@@ -217,6 +218,14 @@ describe('readStatus', () => {
       unownedBuckets: Array.from({ length: 64 }, (_, i) => i),
       wakeup: null,
       destinations: {},
+    })
+  })
+
+  it('stops counting where it is told to, and says so', async () => {
+    await plant(database, dead, dead, dead, {})
+    expect(await readStatus(db, testSchema, 2)).toMatchObject({
+      counts: { pending: 1, dead: 2 },
+      countLimit: 2,
     })
   })
 

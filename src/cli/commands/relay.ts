@@ -4,6 +4,7 @@ import type { Action, CommandContext, DatabaseConfiguration } from '../context.t
 import { exitCodes } from '../exit-code.ts'
 import type { RelayProcess } from '../relay-process.ts'
 import { interruption } from '../signals.ts'
+import { keepHeapSmall } from '../small-heap.ts'
 import { plural } from '../text.ts'
 
 export interface RelayFlags {
@@ -14,6 +15,7 @@ export interface RelayFlags {
 /** Runs the relay until a signal comes, or with `--once` until nothing is due. */
 export function relayCommand({ once = false, port }: RelayFlags): Action {
   return async (context) => {
+    keepHeapSmall()
     const flags = port === undefined ? {} : { 'admin.port': { name: '--port', value: port } }
     const configuration = (await context.load('relay', flags)).configuration as DatabaseConfiguration
     // A daemon waits for its database; somebody who wants it done once wants to know now.

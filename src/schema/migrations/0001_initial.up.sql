@@ -68,10 +68,10 @@ CREATE INDEX outbox_events_troubled ON "waybill".outbox_events (aggregate_type, 
   WHERE processed_at IS NULL AND discarded_at IS NULL AND last_attempt_at IS NOT NULL
     AND (dead_at IS NULL OR holds);
 
--- Dead letters that hold their aggregate: read once by each new owner of a bucket.
+-- Dead letters that hold their aggregate (nothing else has `holds`): read once by each new owner of a bucket.
 CREATE INDEX outbox_events_holding
   ON "waybill".outbox_events ("waybill".outbox_bucket(aggregate_type, aggregate_id))
-  WHERE holds AND dead_at IS NOT NULL AND processed_at IS NULL AND discarded_at IS NULL;
+  WHERE holds AND processed_at IS NULL AND discarded_at IS NULL;
 
 CREATE INDEX outbox_events_dead ON "waybill".outbox_events (position)
   WHERE dead_at IS NOT NULL AND processed_at IS NULL AND discarded_at IS NULL;
