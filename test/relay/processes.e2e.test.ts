@@ -125,9 +125,15 @@ describe('relay processes', () => {
     expect(await relay.exit).toEqual({ code: 0, signal: null })
   })
 
-  test.for([2, 3, 5])(
-    'an event that kills the process is a dead letter after at most %i deaths, its neighbours are delivered',
-    async (maxAttempts) => {
+  // The first death says only that it was one of those under way: two are the least.
+  test.for([
+    [1, 2],
+    [2, 2],
+    [3, 3],
+    [5, 5],
+  ] as const)(
+    'an event that kills the process is a dead letter (maxAttempts: %i) after at most %i deaths, its neighbours are delivered',
+    async ([maxAttempts, mostDeaths]) => {
       const database = await createTestDatabase()
       await insertEvents(database, [
         ...upTo(30).map((n) => ({ aggregate: `a-${n % 10}`, payload: { n } })),
@@ -158,9 +164,9 @@ describe('relay processes', () => {
         }
         expect(await relay.exit).toEqual({ code: null, signal: 'SIGKILL' })
         deaths++
-        expect(deaths).toBeLessThanOrEqual(maxAttempts)
+        expect(deaths).toBeLessThanOrEqual(mostDeaths)
       }
-      expect(deaths).toBeGreaterThan(0)
+      expect(deaths).toBeGreaterThan(1)
       const rows = await readEvents(database)
       const [poison] = rows.filter((row) => row.dead)
       expect(poison).toMatchObject({
