@@ -8,9 +8,9 @@ import { describeWith } from '../support/services.ts'
 import { type Cluster, startCluster } from './cluster.ts'
 import { eventually, expectWhole, ledgerBroker } from './kit.ts'
 
-const numberOf = ([row]: readonly { n: number }[]): number => row!.n
+const numberOf = ([row]: readonly Record<string, any>[]): number => row!['n'] as number
 
-const unmarked = 'SELECT count(*)::int AS n FROM waybill.outbox_events WHERE processed_at IS NULL'
+const unmarked = 'SELECT count(*)::int AS n FROM "waybill".outbox_events WHERE processed_at IS NULL'
 
 const asked = `SELECT count(*)::int AS n FROM pg_stat_activity
   WHERE application_name = 'waybill read' AND query LIKE '%outbox_events%' AND query_start > $1`
@@ -49,7 +49,7 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
         return Promise.resolve([{ status: 'published' }])
       },
     }
-    const relay = testRelay({ url, schema: 'waybill' }, { destinations: { bus }, pollIntervalMs: 100 })
+    const relay = testRelay({ url, schema: cluster.schema }, { destinations: { bus }, pollIntervalMs: 100 })
     await relay.start()
     await relay.until('relay.buckets', ({ owned }) => owned === 64)
     await relay.until('listener.pooled')
@@ -87,9 +87,9 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
       await ledger.untilArrivals(50)
       // Both will have it, due in a few seconds, and only the new one learns that it was sent.
       await on(primary).rows(
-        `INSERT INTO waybill.replays (event_id, number, requested_by, reason, retry_after)
+        `INSERT INTO "waybill".replays (event_id, number, requested_by, reason, retry_after)
          SELECT id, 1, 'a person', 'a test', clock_timestamp() + interval '4 seconds'
-         FROM waybill.outbox_events ORDER BY position LIMIT 1`,
+         FROM "waybill".outbox_events ORDER BY position LIMIT 1`,
       )
       await cluster.makeReadOnly()
       await cluster.failOver()
@@ -156,7 +156,7 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
       await ledger.write(200)
       await ledger.untilDelivered()
       const seen = async (server: { port: number }) =>
-        numberOf(await on(server).rows('SELECT max(position)::int AS n FROM waybill.outbox_events'))
+        numberOf(await on(server).rows('SELECT max(position)::int AS n FROM "waybill".outbox_events'))
       const before = await seen(primary)
       await pooler.console('PAUSE')
       await standby.promote()

@@ -25,14 +25,19 @@ async function startRelays(
   return relays
 }
 
-/** The test's own connection may have gone with the server. */
-const fresh = ({ url }: Pick<TestDatabase, 'url'>) => ({
-  async rows(sql: string, values?: unknown[]): Promise<never> {
-    const client = new pg.Client({ connectionString: url })
-    client.on('error', () => undefined)
-    await client.connect()
+/** The test's own connection may have gone with the server, and that one may not be there again yet. */
+const fresh = ({ url, sql }: Pick<TestDatabase, 'url' | 'sql'>): Pick<TestDatabase, 'rows'> => ({
+  async rows(text, values) {
+    const client = await eventually('the server takes connections', async () => {
+      const next = new pg.Client({ connectionString: url })
+      next.on('error', () => undefined)
+      return next.connect().then(
+        () => next,
+        () => undefined,
+      )
+    })
     try {
-      return (await client.query(sql, values)).rows as never
+      return (await client.query(sql(text), values)).rows as never
     } finally {
       await client.end()
     }
@@ -40,10 +45,10 @@ const fresh = ({ url }: Pick<TestDatabase, 'url'>) => ({
 })
 
 /** Every bucket has an owner with a lease, and none has more than its share. */
-async function untilShared(database: Pick<TestDatabase, 'url'>): Promise<void> {
+async function untilShared(database: Pick<TestDatabase, 'url' | 'sql'>): Promise<void> {
   await eventually('the buckets are shared', async () => {
-    const rows: { owned: number }[] = await fresh(database).rows(
-      `SELECT count(*)::int AS owned FROM waybill.outbox_buckets
+    const rows = await fresh(database).rows<{ owned: number }>(
+      `SELECT count(*)::int AS owned FROM "waybill".outbox_buckets
        WHERE leased_until > clock_timestamp() GROUP BY owner ORDER BY 1`,
     )
     return ['20,22,22', '21,21,22'].includes(rows.map(({ owned }) => owned).join())
@@ -140,8 +145,8 @@ describe('three relays', () => {
       await server.restart()
       const at = performance.now()
       // All that arrived until now, and has no mark.
-      const [unmarked]: { n: number }[] = await fresh(database).rows(
-        'SELECT count(*)::int AS n FROM waybill.outbox_events WHERE processed_at IS NULL',
+      const [unmarked] = await fresh(database).rows<{ n: number }>(
+        'SELECT count(*)::int AS n FROM "waybill".outbox_events WHERE processed_at IS NULL',
       )
       await ledger.untilArrivals(50)
       expect(performance.now() - at).toBeLessThan(10_000)
@@ -154,8 +159,8 @@ describe('three relays', () => {
       const { written, duplicates } = verdict
       expect(verdict).toEqual({ ...whole(written), duplicates })
       expect(duplicates).toBeLessThanOrEqual(unmarked!.n)
-      const [blamed]: unknown[] = await fresh(database).rows(
-        `SELECT count(*)::int AS n FROM waybill.outbox_events
+      const [blamed] = await fresh(database).rows(
+        `SELECT count(*)::int AS n FROM "waybill".outbox_events
          WHERE processed_at IS NULL OR attempts > 0 OR crashes > 0 OR dead_at IS NOT NULL`,
       )
       expect(blamed).toEqual({ n: 0 })
@@ -169,7 +174,7 @@ describe('three relays', () => {
     async (how) => {
       const cluster = await startCluster()
       const { primary, standby, proxy, ledger, url, on } = cluster
-      const relays = await startRelays({ url, schema: 'waybill' }, ledger, 30_000)
+      const relays = await startRelays({ url, schema: cluster.schema }, ledger, 30_000)
       const writers = ledger.startWriters()
       await ledger.untilArrivals(100)
       let at: number
