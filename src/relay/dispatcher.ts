@@ -204,7 +204,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     if (ours.length > 0) {
       await call(destination, ours)
       // Their deaths on record go with their settlement: the next group may be the one that kills.
-      await settler.written()
+      await settler.flushed()
     }
     suspecting = false
     afterCall()

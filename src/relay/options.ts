@@ -7,7 +7,7 @@ export interface RelayTuning {
   batchSize: number
   /** `publish()` calls under way at once for each destination; one that takes over a second makes room for another. Default 2, 1 to 64. */
   workers: number
-  /** Counted failures after which an event becomes a dead letter. Default 8, 1 to 1 000. */
+  /** Counted failures, or deaths of the process (at least two), after which an event becomes a dead letter. Default 8, 1 to 1 000. */
   maxAttempts: number
   /** Default `continue`. */
   afterDeadLetter: AfterDeadLetter
@@ -67,7 +67,7 @@ export const relaySpec = object({
   maxAttempts: integer({ min: 1, max: 1_000 })
     .default(relayDefaults.maxAttempts)
     .describe(
-      'Counted failures after which an event becomes a dead letter. An outage of the destination counts nothing.',
+      'Counted failures after which an event becomes a dead letter. An outage of the destination counts nothing. Deaths of the process while it is published are counted apart: as many, but at least two.',
     ),
   afterDeadLetter: oneOf('continue', 'hold')
     .default(relayDefaults.afterDeadLetter)

@@ -69,7 +69,7 @@ export function createReplayer(options: ReplayerOptions): Replayer {
       const outcome = await send(event, tries, signal)
       if (signal.aborted) break
       if (outcome === undefined) continue
-      await record(event, number, bucket, outcome)
+      await recordUntilDone(event, number, bucket, outcome, signal)
       if (outcome.state === 'relayed') sent++
     }
     return sent
@@ -128,6 +128,25 @@ export function createReplayer(options: ReplayerOptions): Replayer {
       pauseMs,
       receipt: null,
       error,
+    }
+  }
+
+  /** What went out must not go out again since this one statement failed. */
+  async function recordUntilDone(
+    event: SourceEvent,
+    number: number,
+    bucket: OwnedBucket,
+    outcome: Outcome,
+    signal: AbortSignal,
+  ): Promise<void> {
+    for (let failures = 0; !bucket.lost;) {
+      try {
+        return await record(event, number, bucket, outcome)
+      } catch (error) {
+        if (signal.aborted) throw error
+        options.onError(error)
+        await pause(retryPauseMs(failures++, errorPauseMaxMs), signal)
+      }
     }
   }
 

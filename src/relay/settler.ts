@@ -41,14 +41,14 @@ export interface Settler {
   /** Puts it on record that these events are about to be tried with care; answers those that still are ours. */
   suspect(entries: readonly Entry[]): Promise<readonly Entry[]>
   /**
-   * Makes dead letters pending again once everything handed in before is written, whoever owns their buckets by then;
-   * tried until it works. Answers how many.
+   * Makes dead letters pending again once everything handed in before is worked off, whoever owns their buckets by
+   * then; tried until it works. Answers how many.
    */
   restore(entries: readonly Entry[]): Promise<number>
-  /** Settlements and restores that are not in the table yet. */
+  /** Settlements and restores that are not worked off yet. */
   readonly pending: number
-  /** Resolves when everything handed in until now is written or given up, whatever comes after it. */
-  written(): Promise<void>
+  /** Resolves when everything handed in until now is written and told, or given up, whatever comes after it. */
+  flushed(): Promise<void>
   /** Resolves when nothing is left to write; as long as events are published that may be never. */
   idle(): Promise<void>
   /** Gives up what is not yet written. */
@@ -62,24 +62,16 @@ interface Answer {
 }
 
 const maxPerStatement = 5000
-/** A statement that the server refused so often in a row is split: too much for one, or it holds one that never works. */
+/** A statement that the server refused so often is split: too much for one, or it holds an event that never works. */
 const refusalsUntilSplit = 2
 /** After that one event is tried again so much later, in milliseconds. */
 const asideMs = 10_000
 
 export function createSettler(options: SettlerOptions): Settler {
-  const {
-    connection,
-    statements,
-    relayId,
-    settle: how,
-    onSettled,
-    onLost,
-    onOutdated,
-    onError,
-    pause,
-  } = options
+  const { connection, statements, relayId, settle, onSettled, onLost, onOutdated, onError, pause } = options
   let waiting: Settlement[] = []
+  /** In the table, and not yet told. */
+  let written: Settlement[] = []
   let running = false
   /** Settlements so far, and how many of them are written or given up: they are worked off in their order. */
   let handedIn = 0
@@ -104,22 +96,36 @@ export function createSettler(options: SettlerOptions): Settler {
       const batch = waiting.slice(0, maxPerStatement)
       waiting = waiting.slice(maxPerStatement)
       for (const statement of ['published', 'intents', 'failed', 'dead', 'survived'] as const) {
-        const group = batch.filter(
-          (settlement) => statementOf(settlement) === statement && !refused.has(settlement),
-        )
+        const group = batch.filter((one) => statementOf(one) === statement && !refused.has(one))
         if (group.length > 0) await writeUntilDone(group)
       }
       for (const settlement of batch) if (refused.delete(settlement)) await writeOnce([settlement])
-      moveOn(done + batch.length)
+      done += batch.length
+      // What is waiting by now goes out first, unless somebody waits to hear of these.
+      if (waiting.length === 0 || stopped || isDue()) tell()
+      while (isDue()) barriers.shift()!.open()
     }
-    if (stopped) moveOn(handedIn)
+    if (stopped) giveUp()
     // In the same moment in which nothing more was found: what comes next starts it again.
     running = false
   }
 
-  function moveOn(to: number): void {
-    done = to
-    while ((barriers.peek()?.at ?? Infinity) <= done) barriers.shift()!.open()
+  /** Somebody waits for no more than what is done. */
+  function isDue(): boolean {
+    return (barriers.peek()?.at ?? Infinity) <= done
+  }
+
+  function giveUp(): void {
+    waiting = []
+    done = handedIn
+    while (isDue()) barriers.shift()!.open()
+  }
+
+  function tell(): void {
+    if (written.length === 0) return
+    const settled = written
+    written = []
+    onSettled(settled)
   }
 
   async function writeUntilDone(group: readonly Settlement[]): Promise<void> {
@@ -154,7 +160,7 @@ export function createSettler(options: SettlerOptions): Settler {
           const rescan = held.get(bucketOf(settlement))
           return rescan !== undefined && rescan !== rescans.get(bucketOf(settlement))
         })
-        if (lost.length + changed.length === 0) return onSettled(left)
+        if (lost.length + changed.length === 0) return void written.push(...left)
         // A token that is not ours any more, or letters that were put back: nothing of the statement took effect.
         const outdated = uncertain ? changed : []
         const given = new Set([...lost, ...outdated])
@@ -182,7 +188,7 @@ export function createSettler(options: SettlerOptions): Settler {
     const again = pauseFor(asideMs, stopping.signal).then(() => {
       aside.delete(again)
       refused.add(settlement)
-      settle(settlement)
+      handIn(settlement)
     })
     aside.add(again)
   }
@@ -200,23 +206,24 @@ export function createSettler(options: SettlerOptions): Settler {
   ): Promise<ReadonlyMap<number, string>> {
     const entries = group.map((settlement) => settlement.entry)
     const fence = fenceOf(entries)
-    const [text, name, columns] = statementFor(statements, group, how)
+    const [text, name, columns] = statementFor(statements, group, settle)
     const values = [...fence, idsOf(entries), ...columns]
     if (isUndoneByRetry(group[0]!)) values.push(fence[1].map((bucket) => rescans.get(bucket)))
-    const { rows } = await connection.query<Answer>(text, values, { name })
+    const answer = connection.query<Answer>(text, values, { name })
+    // What the last statement settled is worked off while the server works at this one, which leaves first.
+    setImmediate(tell)
+    const { rows } = await answer
     const { held, rescans: raised } = rows[0]!
     return new Map(held.map((bucket) => [bucket, raised?.[bucket] ?? rescans.get(bucket)!]))
   }
 
   async function restoreUntilDone(entries: readonly Entry[]): Promise<number> {
     const buckets = new Set(entries.map((entry) => entry.aggregate.bucket.bucket))
-    await written()
+    await flushed()
     while (!stopped) {
       try {
-        const { rows } = await connection.query<{ restored: number }>(statements.restoreDead, [
-          idsOf(entries),
-          [...buckets],
-        ])
+        const values = [idsOf(entries), [...buckets]]
+        const { rows } = await connection.query<{ restored: number }>(statements.restoreDead, values)
         onSettled([])
         return rows[0]!.restored
       } catch (error) {
@@ -226,12 +233,12 @@ export function createSettler(options: SettlerOptions): Settler {
     return 0
   }
 
-  function written(): Promise<void> {
+  function flushed(): Promise<void> {
     if (done === handedIn) return Promise.resolve()
     return new Promise((open) => barriers.push({ at: handedIn, open }))
   }
 
-  function settle(settlement: Settlement): void {
+  function handIn(settlement: Settlement): void {
     waiting.push(settlement)
     handedIn++
     if (!running) void run()
@@ -243,12 +250,12 @@ export function createSettler(options: SettlerOptions): Settler {
     get pending() {
       return pending()
     },
-    settle,
+    settle: handIn,
     async suspect(entries) {
       for (let left = entries; left.length > 0;) {
         const { rows } = await connection.query<{ held: number[] }>(statements.markSuspect, [
           ...fenceOf(left),
-          left.map((entry) => entry.event.id),
+          idsOf(left),
           left.map((entry) => entry.crashes + 1),
         ])
         const held = new Set(rows[0]?.held)
@@ -267,9 +274,9 @@ export function createSettler(options: SettlerOptions): Settler {
         restoring.delete(work)
       }
     },
-    written,
+    flushed,
     async idle() {
-      while (pending() > 0) await Promise.all([written(), ...restoring, ...aside])
+      while (pending() > 0) await Promise.all([flushed(), ...restoring, ...aside])
     },
     stop() {
       stopped = true

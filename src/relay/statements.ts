@@ -31,7 +31,7 @@ const pending = 'e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at
  * A transaction pooler may still have sessions with a primary that was replaced. It takes no marks, and what it says
  * is old: an aggregate of which it has no next event has perhaps one on the new primary.
  */
-const onlyReads = `current_setting('transaction_read_only') = 'on'`
+const onlyReads = `(current_setting('transaction_read_only') = 'on')`
 
 /**
  * Where the numbers come from: they begin again in another file after TRUNCATE … RESTART IDENTITY, and on another
@@ -242,7 +242,7 @@ export function createStatements(schema: string) {
         JOIN "waybill".outbox_events AS e ON e.id = r.event_id
         WHERE r.state = 'pending' AND (r.retry_after IS NULL OR r.retry_after <= clock_timestamp())
       ) AS e
-      WHERE ${bucketOf} = ANY ($1::int[])
+      WHERE ${bucketOf} = ANY ($1::int[]) AND NOT ${onlyReads}
       ORDER BY e.requested_at LIMIT 100`),
 
     // Under the current token of the event's bucket, like every settlement.

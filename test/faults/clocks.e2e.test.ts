@@ -6,7 +6,7 @@ import { createTestDatabase } from '../support/postgres.ts'
 import { projectFolder } from '../support/processes.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { eventually } from './kit.ts'
-import { createRandom } from './fixtures/random.ts'
+import { createRandom, repeat } from './fixtures/random.ts'
 import { type FaultRelay, startCliRelay, startRelay } from './fixtures/relay-process.ts'
 import { slowNowAndThen, startSink } from './fixtures/sink.ts'
 import { expectKept, readOwners, untilSettled } from './fixtures/table.ts'
@@ -26,38 +26,42 @@ async function minutesOff(relay: FaultRelay): Promise<number> {
 }
 
 describe('clocks that are off by ten minutes', () => {
-  test('two relays, one behind and one ahead, share the buckets, deliver everything, and replace each other', async () => {
-    const random = createRandom()
-    const database = await createTestDatabase()
-    const ledger = await createLedger(database)
-    const sink = await startSink(ledger)
-    sink.answer = slowNowAndThen(random)
-    const relay = { leaseMs: 3_000, batchSize: 20 }
-    const behind = startRelay({ database, sink, name: 'behind', relay, ...shifted(-tenMinutesMs) })
-    const ahead = startRelay({ database, sink, name: 'ahead', relay, ...shifted(tenMinutesMs) })
-    expect([await minutesOff(behind), await minutesOff(ahead)]).toEqual([-10, 10])
-    const writers = ledger.startWriters({ aggregates: 40 })
-    await eventually('they share', async () => (await readOwners(database)).join() === '32,32')
-    await sink.untilDistinct(300)
-    // For longer than a lease: neither takes the other for dead, or itself for alive without renewing.
-    await delay(4_000)
-    expect(await readOwners(database)).toEqual([32, 32])
-    for (const one of [behind, ahead]) {
-      expect(one.logged('relay.crash_suspected')).toEqual([])
-      expect(one.logged('relay.lease_lost')).toEqual([])
-      expect(sink.arrivals.filter(({ relay: name }) => name === one.name).length).toBeGreaterThan(50)
-    }
-    ahead.strike('SIGKILL')
-    const began = performance.now()
-    await behind.until('relay.buckets', ({ owned }) => owned === 64)
-    // Its lease of three seconds and the next look.
-    expect(performance.now() - began).toBeLessThan(8_000)
-    await writers.stop()
-    await ledger.untilDelivered()
-    await untilSettled(database)
-    expect(await behind.stop()).toEqual({ code: 0, signal: null })
-    await expectKept({ ledger, database, sink, relays: [behind, ahead] })
-  })
+  test(
+    'two relays, one behind and one ahead, share the buckets, deliver everything, and replace each other',
+    { repeats: repeat - 1 },
+    async () => {
+      const random = createRandom()
+      const database = await createTestDatabase()
+      const ledger = await createLedger(database)
+      const sink = await startSink(ledger)
+      sink.answer = slowNowAndThen(random)
+      const relay = { leaseMs: 3_000, batchSize: 20 }
+      const behind = startRelay({ database, sink, name: 'behind', relay, ...shifted(-tenMinutesMs) })
+      const ahead = startRelay({ database, sink, name: 'ahead', relay, ...shifted(tenMinutesMs) })
+      expect([await minutesOff(behind), await minutesOff(ahead)]).toEqual([-10, 10])
+      const writers = ledger.startWriters({ aggregates: 40 })
+      await eventually('they share', async () => (await readOwners(database)).join() === '32,32')
+      await sink.untilDistinct(300)
+      // For longer than a lease: neither takes the other for dead, or itself for alive without renewing.
+      await delay(4_000)
+      expect(await readOwners(database)).toEqual([32, 32])
+      for (const one of [behind, ahead]) {
+        expect(one.logged('relay.crash_suspected')).toEqual([])
+        expect(one.logged('relay.lease_lost')).toEqual([])
+        expect(sink.arrivals.filter(({ relay: name }) => name === one.name).length).toBeGreaterThan(50)
+      }
+      ahead.strike('SIGKILL')
+      const began = performance.now()
+      await behind.until('relay.buckets', ({ owned }) => owned === 64)
+      // Its lease of three seconds and the next look.
+      expect(performance.now() - began).toBeLessThan(8_000)
+      await writers.stop()
+      await ledger.untilDelivered()
+      await untilSettled(database)
+      expect(await behind.stop()).toEqual({ code: 0, signal: null })
+      await expectKept({ ledger, database, sink, relays: [behind, ahead] })
+    },
+  )
 
   test.for([
     ['behind', -tenMinutesMs],

@@ -1,17 +1,26 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { expect, test } from 'vitest'
+import type { Publisher } from '../../src/publishing/publisher.ts'
 import { type TestRelay, testRelay } from '../relay/harness.ts'
 import { type Pgbouncer, startPgbouncer } from '../support/pgbouncer.ts'
 import { describeWith } from '../support/services.ts'
 import { type Cluster, startCluster } from './cluster.ts'
 import { eventually, expectWhole, ledgerBroker } from './kit.ts'
 
-const numberOf = ([row]: readonly { n: number }[]): number => row!.n
+const numberOf = ([row]: readonly Record<string, any>[]): number => row!['n'] as number
+
+const unmarked = 'SELECT count(*)::int AS n FROM "waybill".outbox_events WHERE processed_at IS NULL'
+
+const asked = `SELECT count(*)::int AS n FROM pg_stat_activity
+  WHERE application_name = 'waybill read' AND query LIKE '%outbox_events%' AND query_start > $1`
 
 describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () => {
   interface Work extends Cluster {
     pooler: Pgbouncer
     relay: TestRelay
+    /** Ids under which replays came. */
+    replays: string[]
     /** Makes the pooler have so many sessions, the new ones with whatever server it finds now. */
     widen(sessions: number): Promise<void>
     /** Sessions that the pooler has with this server. */
@@ -30,10 +39,17 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
       server_login_retry: 1,
     })
     const url = pooler.through(cluster.url)
-    const relay = testRelay(
-      { url, schema: cluster.schema },
-      { destinations: { bus: ledgerBroker(ledger, { takesMs: 2 }) }, pollIntervalMs: 100 },
-    )
+    const replays: string[] = []
+    const broker = ledgerBroker(ledger, { takesMs: 2 })
+    const bus: Publisher = {
+      ...broker,
+      publish(messages, call) {
+        if (messages[0]!.replay === null) return broker.publish(messages, call)
+        replays.push(messages[0]!.messageId)
+        return Promise.resolve([{ status: 'published' }])
+      },
+    }
+    const relay = testRelay({ url, schema: cluster.schema }, { destinations: { bus }, pollIntervalMs: 100 })
     await relay.start()
     await relay.until('relay.buckets', ({ owned }) => owned === 64)
     await relay.until('listener.pooled')
@@ -44,7 +60,7 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
       return client
     }
     return {
-      ...{ ...cluster, pooler, relay },
+      ...{ ...cluster, pooler, relay, replays },
       async widen(sessions) {
         const clients = await Promise.all(Array.from({ length: sessions }, connect))
         await Promise.all(clients.map((client) => client.query('ROLLBACK')))
@@ -63,20 +79,33 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
     'that leaves the old primary there, read-only, with sessions in the pool: nothing that it says is believed',
     { timeout: 90_000 },
     async () => {
-      const { ledger, pooler, primary, standby, relay, on, ...cluster } = await startWork()
+      const { ledger, pooler, primary, standby, relay, replays, on, ...cluster } = await startWork()
+      await ledger.write(1)
+      await ledger.untilDelivered()
       const writers = ledger.startWriters()
       await cluster.widen(8)
       await ledger.untilArrivals(50)
+      // Both will have it, due in a few seconds, and only the new one learns that it was sent.
+      await on(primary).rows(
+        `INSERT INTO "waybill".replays (event_id, number, requested_by, reason, retry_after)
+         SELECT id, 1, 'a person', 'a test', clock_timestamp() + interval '4 seconds'
+         FROM "waybill".outbox_events ORDER BY position LIMIT 1`,
+      )
       await cluster.makeReadOnly()
       await cluster.failOver()
       await cluster.widen(16)
       // The fault is there: a pool with sessions of both, of which the old ones read and do not write.
-      await eventually('one reads from the old primary', async () =>
-        relay.events('database.down').some(({ error }) => error.includes('only reads')),
+      const since = new Date()
+      await eventually(
+        'the old primary is asked for events',
+        async () => numberOf(await on(primary).rows(asked, [since])) > 0,
       )
       const both = await Promise.all([cluster.pooled(primary), cluster.pooled(standby)])
       expect(Math.min(...both)).toBeGreaterThanOrEqual(4)
       await ledger.untilArrivals(50, 40_000)
+      await eventually('the replay is sent', async () => replays.length > 0)
+      await delay(4_000)
+      expect(replays).toHaveLength(1)
       // What whoever promotes has to tell the pooler; until then it is tried again and again.
       await pooler.console('RECONNECT')
       const at = performance.now()
@@ -119,25 +148,22 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
       })
       await ledger.write(100)
       await ledger.untilDelivered()
+      // Marks that the standby never had would be made again, and so would the deliveries.
+      await eventually('all are marked', async () => numberOf(await on(primary).rows(unmarked, [])) === 0)
       await standby.caughtUp()
       await cutOff()
       // These are lost with the old primary.
       await ledger.write(200)
       await ledger.untilDelivered()
       const seen = async (server: { port: number }) =>
-        numberOf(
-          await on(server).rows<{ n: number }>('SELECT max(position)::int AS n FROM "waybill".outbox_events'),
-        )
+        numberOf(await on(server).rows('SELECT max(position)::int AS n FROM "waybill".outbox_events'))
       const before = await seen(primary)
       await pooler.console('PAUSE')
       await standby.promote()
       proxy.retarget(standby.port)
       await ledger.write(300)
       expect(await seen(standby)).toBeGreaterThan(before)
-      const again = await on(standby).rows<{ n: number }>(
-        'SELECT count(*)::int AS n FROM "waybill".outbox_events WHERE position <= $1 AND processed_at IS NULL',
-        [before],
-      )
+      const again = await on(standby).rows(`${unmarked} AND position <= $1`, [before])
       expect(numberOf(again)).toBeGreaterThan(50)
       await pooler.console('RECONNECT')
       await pooler.console('RESUME')

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { insertEvents } from '../relay/harness.ts'
 import { createLedger } from '../support/ledger.ts'
 import { createTestDatabase } from '../support/postgres.ts'
-import { createRandom } from './fixtures/random.ts'
-import { type FaultRelay, startRelay } from './fixtures/relay-process.ts'
+import { createRandom, repeat } from './fixtures/random.ts'
+import { type FaultRelay, startRelay, stopStarted } from './fixtures/relay-process.ts'
 import { slowNowAndThen, startSink } from './fixtures/sink.ts'
 import { expectKept, untilSettled } from './fixtures/table.ts'
 
@@ -14,12 +14,39 @@ interface Odd {
   last_error: string | null
 }
 
-describe('an event that kills every relay that publishes it, with two relays under load', () => {
+describe('a relay that dies under load, by an event that kills whoever publishes it', () => {
+  test(
+    'and one that is killed from outside: with maxAttempts 1 too, no event is blamed for one death',
+    { repeats: repeat - 1 },
+    async () => {
+      const random = createRandom()
+      const database = await createTestDatabase()
+      const ledger = await createLedger(database)
+      const sink = await startSink(ledger)
+      sink.answer = slowNowAndThen(random)
+      const start = () =>
+        startRelay({ database, sink, relay: { leaseMs: 1_000, batchSize: 20, maxAttempts: 1 } })
+      const first = start()
+      const writers = ledger.startWriters({ aggregates: 60 })
+      await sink.untilDistinct(100)
+      first.strike('SIGKILL')
+      await first.process.exit
+      const second = start()
+      await second.until('relay.crash_suspected')
+      await writers.stop()
+      await ledger.untilDelivered()
+      await untilSettled(database)
+      expect(await stopStarted(second)).toEqual({ code: 0, signal: null })
+      await expectKept({ ledger, database, sink, relays: [first, second] })
+    },
+  )
+
   test.for([
     [3, 1],
     [4, 2],
   ] as const)(
-    'is a dead letter after at most %i deaths, and takes nobody with it (%i of them)',
+    'that event is a dead letter after at most %i deaths, and takes nobody with it (%i of them)',
+    { repeats: repeat - 1 },
     async ([maxAttempts, killers]) => {
       const random = createRandom()
       const database = await createTestDatabase()

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { insertEvents } from '../relay/harness.ts'
 import { createLedger } from '../support/ledger.ts'
 import { createTestDatabase } from '../support/postgres.ts'
-import { createRandom } from './fixtures/random.ts'
+import { createRandom, repeat } from './fixtures/random.ts'
 import { startRelay, stopStarted } from './fixtures/relay-process.ts'
 import { slowNowAndThen, startSink } from './fixtures/sink.ts'
 import { expectKept, untilSettled } from './fixtures/table.ts'
@@ -31,7 +31,7 @@ interface Row {
   error: string | null
 }
 
-describe('a publisher that misbehaves, with two relays under load', () => {
+describe('a publisher that misbehaves, with two relays under load', { repeats: repeat - 1 }, () => {
   test('costs the event in question what is promised, and no other anything', async () => {
     const random = createRandom()
     const database = await createTestDatabase()

@@ -178,25 +178,29 @@ describe('SIGTERM', () => {
     expect(await readOwners(database)).toEqual([])
   })
 
-  test('while it starts, at whatever moment: ends soon and leaves nothing behind', async () => {
-    const random = createRandom()
-    const database = await createTestDatabase()
-    const receiver = await startReceiver()
-    await insertEvents(database, [{}])
-    for (let round = 0; round < 6 * repeat; round++) {
-      const relay = await startCliRelay({
-        database,
-        destinations: { hook: { type: 'webhook', url: `${receiver.origin}/events` } },
-      })
-      await delay(random.between(0, 900))
-      const { code, signal, ms } = await stopped(relay)
-      // Before it listens for signals it ends as every process does.
-      expect([code, signal]).toEqual(signal === null ? [0, null] : [null, 'SIGTERM'])
-      expect(ms).toBeLessThan(6_000)
-      await eventually('no session is left', async () => (await readSessions(database)).length === 0)
-      expect(await readOwners(database)).toEqual([])
-    }
-  })
+  test(
+    'while it starts, at whatever moment: ends soon and leaves nothing behind',
+    { timeout: 120_000 * repeat },
+    async () => {
+      const random = createRandom()
+      const database = await createTestDatabase()
+      const receiver = await startReceiver()
+      await insertEvents(database, [{}])
+      for (let round = 0; round < 6 * repeat; round++) {
+        const relay = await startCliRelay({
+          database,
+          destinations: { hook: { type: 'webhook', url: `${receiver.origin}/events` } },
+        })
+        await delay(random.between(0, 900))
+        const { code, signal, ms } = await stopped(relay)
+        // Before it listens for signals it ends as every process does.
+        expect([code, signal]).toEqual(signal === null ? [0, null] : [null, 'SIGTERM'])
+        expect(ms).toBeLessThan(6_000)
+        await eventually('no session is left', async () => (await readSessions(database)).length === 0)
+        expect(await readOwners(database)).toEqual([])
+      }
+    },
+  )
 
   test('while the database does not answer the start: ends soon', async () => {
     const database = await createTestDatabase()

@@ -16,6 +16,7 @@ import {
   untilWaiting,
   wake,
 } from './kit.ts'
+import { createRandom, repeat } from './fixtures/random.ts'
 
 let database: TestDatabase
 let ledger: Ledger
@@ -51,23 +52,28 @@ async function holding(lock: string, meanwhile: () => Promise<void>): Promise<vo
 }
 
 describe('a session that is terminated', () => {
-  test('at any moment of any kind, many times, while writers write: nothing is lost, nothing comes twice', async () => {
-    const relay = await startRelay({ takesMs: 2 }, 1_000)
-    const writers = ledger.startWriters({ count: 4 })
-    const killed = new Map<RelaySession, number>(relaySessions.map((name) => [name, 0]))
-    for (let round = 0; round < 80; round++) {
-      await delay(Math.random() * 60)
-      const name = relaySessions[round % 4]!
-      killed.set(name, killed.get(name)! + (await terminate(database, name)).length)
-    }
-    for (const [name, count] of killed) expect(count, name).toBeGreaterThanOrEqual(5)
-    await ledger.untilArrivals(50)
-    await writers.stop()
-    await ledger.untilDelivered()
-    await relay.stop()
-    await expectWhole(ledger, database)
-    expect(relay.events('relay.lease_lost')).toEqual([])
-  })
+  test(
+    'at any moment of any kind, many times, while writers write: nothing is lost, nothing comes twice',
+    { timeout: 30_000 * repeat },
+    async () => {
+      const random = createRandom()
+      const relay = await startRelay({ takesMs: 2 }, 1_000)
+      const writers = ledger.startWriters({ count: 4 })
+      const killed = new Map<RelaySession, number>(relaySessions.map((name) => [name, 0]))
+      for (let round = 0; round < 80 * repeat; round++) {
+        await delay(random.between(0, 60))
+        const name = relaySessions[round % 4]!
+        killed.set(name, killed.get(name)! + (await terminate(database, name)).length)
+      }
+      for (const [name, count] of killed) expect(count, name).toBeGreaterThanOrEqual(5)
+      await ledger.untilArrivals(50)
+      await writers.stop()
+      await ledger.untilDelivered()
+      await relay.stop()
+      await expectWhole(ledger, database)
+      expect(relay.events('relay.lease_lost')).toEqual([])
+    },
+  )
 
   test.for(relaySessions)(
     'while it is idle (%s) is replaced, and the next event arrives at once',
