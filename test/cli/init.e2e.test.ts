@@ -46,7 +46,7 @@ test.each([
     WAYBILL_TOKEN: 'a-long-token',
   }
   const { configuration } = await load(cwd, environment)
-  expect(Object.keys(configuration.destinations)).toEqual(['console', 'hook', 'bus'])
+  expect(Object.keys(configuration.destinations)).toEqual(['console', 'hook', 'log', 'bus'])
   expect(configuration.routes).toHaveLength(3)
   // The template says that these are the defaults.
   const { configuration: plain } = await load(await temporaryFolder(), {}).catch(async () => {
