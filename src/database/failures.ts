@@ -19,6 +19,11 @@ export function failureOf(error: unknown): DatabaseFailure {
   return state === undefined || connectionStates.test(state) ? 'connection' : 'statement'
 }
 
+/** True when the statement gave up since somebody else has a row or a table locked. */
+export function isLockTimeout(error: unknown): boolean {
+  return sqlState(error) === '55P03'
+}
+
 /**
  * True when a prepared statement of the session is of no use any more, while the statement itself is fine: somebody
  * changed the type of a column that it answers (0A000 from one place in the server), or dropped it (26000).

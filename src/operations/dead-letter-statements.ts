@@ -1,3 +1,4 @@
+import { hasPatience, patienceAfter } from '../database/patience.ts'
 import { bucketSql, deadSql } from '../schema/event-state.ts'
 
 // The two actions on a chunk of dead letters, each one statement and so one transaction. $1 ids, $2 who decided,
@@ -22,9 +23,11 @@ const locks = {
   buckets: `SELECT k.bucket FROM "waybill".outbox_buckets AS k
     WHERE k.bucket IN (SELECT w.bucket FROM wanted AS w)
     ORDER BY k.bucket FOR NO KEY UPDATE`,
+  patience: patienceAfter('buckets'),
   // The state is tested again, now on the version that is locked.
   letters: `SELECT e.*
-    FROM (SELECT w.id FROM wanted AS w JOIN buckets AS b ON b.bucket = w.bucket ORDER BY w.position) AS w
+    FROM (SELECT w.id FROM wanted AS w JOIN buckets AS b ON b.bucket = w.bucket
+      WHERE ${hasPatience} ORDER BY w.position) AS w
     CROSS JOIN LATERAL (
       ${byId('w.id', 'e.id, e.aggregate_type, e.aggregate_id, e.revision, e.intent_scope, e.attempts, e.holds')}
       FOR UPDATE

@@ -1,5 +1,5 @@
 import type { Connection } from '../database/connection.ts'
-import { sqlState } from '../database/failures.ts'
+import { isLockTimeout, sqlState } from '../database/failures.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { WaybillError } from '../errors.ts'
 import { discardStatement, retryStatement } from './dead-letter-statements.ts'
@@ -153,7 +153,7 @@ async function act(
       const { rows } =
         ids.length === 0
           ? { rows: [] }
-          : await withoutDeadlock(() =>
+          : await withoutConflict(() =>
               db.query<{ id: string; overtaken: boolean }>(statement, [ids, who, why, table, ...more]),
             )
       const outcome = new Map(rows.map((row) => [row.id, row.overtaken]))
@@ -212,13 +212,23 @@ function refuseSingle({ skippedEvents: [skipped] }: DeadLetterReport): void {
   )
 }
 
-/** A statement that lost a deadlock, or met a serialisation failure, did nothing: it can simply run again. */
-async function withoutDeadlock<T>(run: () => Promise<T>): Promise<T> {
+/**
+ * A statement that lost a deadlock, met a serialisation failure, or found a row locked for too long did nothing: it
+ * can simply run again.
+ */
+async function withoutConflict<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await run()
     } catch (error) {
-      if (attempt === 3 || !['40P01', '40001'].includes(sqlState(error) ?? '')) throw error
+      if (attempt < 3 && ['40P01', '40001', '55P03'].includes(sqlState(error) ?? '')) continue
+      if (!isLockTimeout(error)) throw error
+      throw new WaybillError(
+        'DATABASE_TIMEOUT',
+        'somebody else has locked one of these dead letters: let that transaction end (pg_stat_activity shows it), ' +
+          'then run this again',
+        { cause: error },
+      )
     }
   }
 }

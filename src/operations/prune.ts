@@ -1,5 +1,5 @@
 import type { Connection } from '../database/connection.ts'
-import { sqlState } from '../database/failures.ts'
+import { isLockTimeout } from '../database/failures.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { type ArchiveTable, openArchive } from './archive.ts'
 import { usageInvalid } from '../input.ts'
@@ -98,13 +98,11 @@ async function readCutoff(db: Connection, days: number): Promise<string> {
   return rows[0]!.before
 }
 
-const lockNotAvailable = '55P03'
-
 async function recordRelayed(db: Connection, schema: string, bounds: readonly unknown[]): Promise<void> {
   await db.query(inSchema(recordStatement, schema), bounds)
   try {
     await db.query(inSchema(adoptStatement, schema), bounds)
   } catch (error) {
-    if (sqlState(error) !== lockNotAvailable) throw error
+    if (!isLockTimeout(error)) throw error
   }
 }

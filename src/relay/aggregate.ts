@@ -23,6 +23,8 @@ export interface OwnedBucket {
   inFlight: number
   /** Events still to be handled with care, since the last owner died with the first of them under way. */
   suspects: number
+  /** That owner, as long as the table says so. */
+  suspected: string | null
   /** To be handed over: nothing new is started. */
   draining: boolean
   /** Owned by another now: whatever comes back is dropped. */
@@ -92,11 +94,11 @@ export function nextGeneration(): number {
   return ++generations
 }
 
+/** What a lease says of its bucket. */
+export type TakenBucket = Pick<OwnedBucket, 'bucket' | 'epoch' | 'rescan' | 'suspects' | 'suspected'>
+
 /** A bucket of which nothing is known yet. */
-export function createBucket(
-  taken: Pick<OwnedBucket, 'bucket' | 'epoch' | 'rescan' | 'suspects'>,
-  appetite: number,
-): OwnedBucket {
+export function createBucket(taken: TakenBucket, appetite: number): OwnedBucket {
   return {
     ...taken,
     floor: 0n,

@@ -3,6 +3,7 @@ import {
   type Entry,
   type OwnedBucket,
   type Prepared,
+  type TakenBucket,
   aggregateKey,
   createBucket,
   insertInOrder,
@@ -82,7 +83,7 @@ export class Backlog {
     return this.#away.size
   }
 
-  own(taken: { bucket: number; epoch: string; rescan: string; suspects: number }): OwnedBucket {
+  own(taken: TakenBucket): OwnedBucket {
     const owned = createBucket(taken, leastAppetite)
     this.buckets.set(taken.bucket, owned)
     return owned

@@ -199,7 +199,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     const ours: Entry[] = []
     for (const entry of recorded) {
       if (!stopped && isOurs(entry.aggregate.bucket.bucket)) ours.push(entry)
-      else settler.settle({ kind: 'survived', entry })
+      else settler.settle({ kind: 'survived', entry, crashes: entry.crashes - 1 })
     }
     if (ours.length > 0) {
       await call(destination, ours)

@@ -55,7 +55,7 @@ interface LeaseRow {
   bucket: number
   epoch: string
   rescan: string
-  previous?: string | null
+  suspected: string | null
 }
 
 /** Leases are renewed this many times before they would run out. */
@@ -96,7 +96,12 @@ export function createLeases(options: LeasesOptions): Leases {
 
   async function renew(): Promise<void> {
     const startedAt = performance.now()
-    const { rows } = await connection.query<LeaseRow>(statements.renew, [relayId, leaseMs, options.wasRead()])
+    const { rows } = await connection.query<LeaseRow>(statements.renew, [
+      relayId,
+      leaseMs,
+      options.wasRead(),
+      cleared(backlog.buckets.values()),
+    ])
     const renewed = new Map(rows.map((row) => [row.bucket, row]))
     const rescans: OwnedBucket[] = []
     for (const [number, bucket] of backlog.buckets) {
@@ -106,6 +111,7 @@ export function createLeases(options: LeasesOptions): Leases {
         continue
       }
       validUntil.set(number, startedAt + leaseMs)
+      bucket.suspected = row.suspected
       if (row.rescan !== bucket.rescan) {
         bucket.rescan = row.rescan
         rescans.push(bucket)
@@ -114,7 +120,7 @@ export function createLeases(options: LeasesOptions): Leases {
     if (rescans.length > 0) options.onOpen(rescans)
     // Owned in the table, but not here: taken by a statement whose answer never came. Free them.
     const strays = rows.map((row) => row.bucket).filter((number) => !backlog.buckets.has(number))
-    if (strays.length > 0) await connection.query(statements.release, [relayId, strays])
+    if (strays.length > 0) await connection.query(statements.release, [relayId, strays, []])
   }
 
   /** More than a fair share: stops starting work in some, and gives those back that have nothing under way. */
@@ -139,6 +145,7 @@ export function createLeases(options: LeasesOptions): Leases {
     const { rowCount } = await connection.query(statements.release, [
       relayId,
       free.map((bucket) => bucket.bucket),
+      cleared(free),
     ])
     return rowCount
   }
@@ -148,15 +155,15 @@ export function createLeases(options: LeasesOptions): Leases {
     const startedAt = performance.now()
     const { rows } = await connection.query<LeaseRow>(statements.take, [relayId, leaseMs, wanted])
     const taken = rows.map((row) => {
-      // A relay that finds its own lease run out (the database was away) has not died.
-      const orphaned = row.previous != null && row.previous !== relayId
-      if (orphaned)
-        telemetry.emit('relay.crash_suspected', { bucket: row.bucket, previousOwner: row.previous! })
+      const { suspected } = row
+      if (suspected !== null)
+        telemetry.emit('relay.crash_suspected', { bucket: row.bucket, previousOwner: suspected })
       const stale = backlog.buckets.get(row.bucket)
       if (stale !== undefined) drop(stale)
       validUntil.set(row.bucket, startedAt + leaseMs)
       const { bucket, epoch, rescan } = row
-      return backlog.own({ bucket, epoch, rescan, suspects: orphaned ? options.suspectWindow : 0 })
+      const suspects = suspected === null ? 0 : options.suspectWindow
+      return backlog.own({ bucket, epoch, rescan, suspects, suspected })
     })
     if (taken.length > 0) options.onOpen(taken)
     return taken.length
@@ -198,4 +205,9 @@ export function createLeases(options: LeasesOptions): Leases {
       return lastRoundAt
     },
   }
+}
+
+/** Those of which the table says that an owner died, and whose events that were under way then are done with. */
+function cleared(buckets: Iterable<OwnedBucket>): number[] {
+  return [...buckets].filter((one) => one.suspected !== null && one.suspects === 0).map((one) => one.bucket)
 }

@@ -252,7 +252,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   /** A death that was put on record beforehand did not come: that is taken back before anything else. */
   function survive(entry: Entry): Step {
     if (entry.crashes === 0) return 'go'
-    settler.settle({ kind: 'survived', entry })
+    settler.settle({ kind: 'survived', entry, crashes: 0 })
     return 'settling'
   }
 

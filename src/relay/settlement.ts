@@ -19,8 +19,8 @@ export type Settlement =
       readonly holds: boolean
       readonly error: string
     }
-  /** Tried with care, nothing came of it, but the relay lives. */
-  | { readonly kind: 'survived'; readonly entry: Entry }
+  /** Tried with care, nothing came of it, but the relay lives; or not tried: so many deaths stay on record. */
+  | { readonly kind: 'survived'; readonly entry: Entry; readonly crashes: number }
 
 const maxErrorLength = 2000
 const maxReceiptLength = 500
@@ -84,7 +84,7 @@ export function statementFor(
         ],
       ]
     case 'survived':
-      return [statements.markSurvived, 'waybill_survived', []]
+      return [statements.markSuspect, 'waybill_suspect', [pick(group, 'survived', (s) => s.crashes)]]
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Connection } from '../database/connection.ts'
-import { failureOf } from '../database/failures.ts'
+import { failureOf, isLockTimeout } from '../database/failures.ts'
 import type { Entry } from './aggregate.ts'
 import { createFifo } from './fifo.ts'
 import { pause as pauseFor } from '../pause.ts'
@@ -65,7 +65,9 @@ const maxPerStatement = 5000
 /** A statement that the server refused so often is split: too much for one, or it holds an event that never works. */
 const refusalsUntilSplit = 2
 /** After that one event is tried again so much later, in milliseconds. */
-const asideMs = 10_000
+const refusedAsideMs = 10_000
+/** Events that somebody else has locked are looked at again so much later, in milliseconds. */
+const lockedAsideMs = 1_000
 
 export function createSettler(options: SettlerOptions): Settler {
   const { connection, statements, relayId, settle, onSettled, onLost, onOutdated, onError, pause } = options
@@ -78,9 +80,12 @@ export function createSettler(options: SettlerOptions): Settler {
   let done = 0
   const barriers = createFifo<{ at: number; open: () => void }>()
   const restoring = new Set<Promise<number>>()
-  /** Settlements that the server refused by themselves, until each is tried again; then each has its own statement. */
+  /** What is not written for now, until it is tried again. */
   const aside = new Set<Promise<void>>()
+  /** Settlements that the server refused by themselves: each has its own statement. */
   const refused = new Set<Settlement>()
+  /** Settlements of events that somebody else had locked. */
+  const locked = new Set<Settlement>()
   const stopping = new AbortController()
   let stopped = false
 
@@ -93,14 +98,15 @@ export function createSettler(options: SettlerOptions): Settler {
   async function run(): Promise<void> {
     running = true
     while (waiting.length > 0 && !stopped) {
-      const batch = waiting.slice(0, maxPerStatement)
+      const taken = waiting.slice(0, maxPerStatement)
       waiting = waiting.slice(maxPerStatement)
+      const batch = locked.size > 0 ? await keepUnlocked(taken) : taken
       for (const statement of ['published', 'intents', 'failed', 'dead', 'survived'] as const) {
         const group = batch.filter((one) => statementOf(one) === statement && !refused.has(one))
         if (group.length > 0) await writeUntilDone(group)
       }
       for (const settlement of batch) if (refused.delete(settlement)) await writeOnce([settlement])
-      done += batch.length
+      done += taken.length
       // What is waiting by now goes out first, unless somebody waits to hear of these.
       if (waiting.length === 0 || stopped || isDue()) tell()
       while (isDue()) barriers.shift()!.open()
@@ -172,25 +178,57 @@ export function createSettler(options: SettlerOptions): Settler {
         const isRefused = failureOf(error) === 'statement'
         uncertain ||= !isRefused
         await recover(error)
+        if (isLockTimeout(error)) {
+          for (const settlement of left) locked.add(settlement)
+          left = await keepUnlocked(left)
+          continue
+        }
         if (isRefused && ++refusals === refusalsUntilSplit) return split(left)
       }
     }
   }
 
   async function split(group: readonly Settlement[]): Promise<void> {
-    if (group.length === 1) return setAside(group[0]!)
+    if (group.length === 1) return setAside(group, refused, refusedAsideMs)
     const half = Math.ceil(group.length / 2)
     await writeOnce(group.slice(0, half))
     await writeOnce(group.slice(half))
   }
 
-  function setAside(settlement: Settlement): void {
-    const again = pauseFor(asideMs, stopping.signal).then(() => {
+  /** Tries these again later, as members of `kind`. */
+  function setAside(group: readonly Settlement[], kind: Set<Settlement>, afterMs: number): void {
+    const again = pauseFor(afterMs, stopping.signal).then(() => {
       aside.delete(again)
-      refused.add(settlement)
-      handIn(settlement)
+      for (const settlement of group) {
+        kind.add(settlement)
+        handIn(settlement)
+      }
     })
     aside.add(again)
+  }
+
+  /** Of a batch what nobody else has locked, as far as that was not known already; the rest is set aside. */
+  async function keepUnlocked(batch: readonly Settlement[]): Promise<Settlement[]> {
+    const doubtful = batch.filter((settlement) => locked.delete(settlement))
+    if (doubtful.length === 0) return [...batch]
+    const ids = await findLocked(doubtful)
+    const others = doubtful.filter(({ entry }) => ids.has(entry.event.id))
+    if (others.length > 0) setAside(others, locked, lockedAsideMs)
+    const kept = new Set(others)
+    return batch.filter((settlement) => !kept.has(settlement))
+  }
+
+  async function findLocked(group: readonly Settlement[]): Promise<ReadonlySet<string>> {
+    const ids = idsOf(group.map((settlement) => settlement.entry))
+    while (!stopped) {
+      try {
+        const { rows } = await connection.query<{ id: string }>(statements.findLocked, [ids])
+        return new Set(rows.map((row) => row.id))
+      } catch (error) {
+        await recover(error)
+      }
+    }
+    return new Set()
   }
 
   async function recover(error: unknown): Promise<void> {

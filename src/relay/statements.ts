@@ -1,4 +1,5 @@
 import { inSchema } from '../database/identifiers.ts'
+import { hasPatience, patienceAfter } from '../database/patience.ts'
 
 /** The bucket of a row, as the indexes spell it. */
 const bucketOf = '"waybill".outbox_bucket(e.aggregate_type, e.aggregate_id)'
@@ -144,25 +145,29 @@ export function createStatements(schema: string) {
     renew: sql(`
       UPDATE "waybill".outbox_buckets AS b
       SET leased_until = clock_timestamp() + $2::text::float8 * interval '1 millisecond',
-          read_at = CASE WHEN $3::text::boolean THEN clock_timestamp() ELSE b.read_at END
+          read_at = CASE WHEN $3::text::boolean THEN clock_timestamp() ELSE b.read_at END,
+          suspected = CASE WHEN b.bucket = ANY ($4::int[]) THEN NULL ELSE b.suspected END
       FROM (SELECT k.bucket FROM "waybill".outbox_buckets AS k WHERE k.owner = $1::text::uuid
             ORDER BY k.bucket FOR NO KEY UPDATE) AS mine
       WHERE b.bucket = mine.bucket
-      RETURNING b.bucket, b.epoch::text, b.rescan::text`),
+      RETURNING b.bucket, b.epoch::text, b.rescan::text, b.suspected::text`),
 
-    // `previous` is the relay whose lease ran out; null when the bucket was handed over.
+    // `suspected` is a relay whose lease ran out, and stays until the events that it may have had under way are tried
+    // again, whoever owns the bucket by then.
     take: sql(`
       UPDATE "waybill".outbox_buckets AS b
       SET owner = $1::text::uuid, epoch = b.epoch + 1,
+          suspected = CASE WHEN b.owner <> $1::text::uuid THEN b.owner ELSE b.suspected END,
           leased_until = clock_timestamp() + $2::text::float8 * interval '1 millisecond'
-      FROM (SELECT k.bucket, k.owner AS previous FROM "waybill".outbox_buckets AS k
+      FROM (SELECT k.bucket FROM "waybill".outbox_buckets AS k
             WHERE k.owner IS NULL OR k.leased_until < clock_timestamp()
             ORDER BY k.bucket LIMIT $3::text::int FOR NO KEY UPDATE SKIP LOCKED) AS free
       WHERE b.bucket = free.bucket
-      RETURNING b.bucket, b.epoch::text, b.rescan::text, free.previous::text`),
+      RETURNING b.bucket, b.epoch::text, b.rescan::text, b.suspected::text`),
 
     release: sql(`
-      UPDATE "waybill".outbox_buckets AS b SET owner = NULL, leased_until = NULL
+      UPDATE "waybill".outbox_buckets AS b SET owner = NULL, leased_until = NULL,
+             suspected = CASE WHEN b.bucket = ANY ($3::int[]) THEN NULL ELSE b.suspected END
       FROM (SELECT k.bucket FROM "waybill".outbox_buckets AS k
             WHERE k.owner = $1::text::uuid AND k.bucket = ANY ($2::int[])
             ORDER BY k.bucket FOR NO KEY UPDATE) AS mine
@@ -227,10 +232,17 @@ export function createStatements(schema: string) {
       '',
       '$8',
     ),
-    markSurvived: settlement(sql, marks({ id: 'uuid' }), 'crashes = 0'),
+    // Of these events those that somebody else has locked.
+    findLocked: sql(`
+      WITH free AS MATERIALIZED (
+        SELECT e.id FROM "waybill".outbox_events AS e WHERE e.id = ANY ($1::uuid[]) FOR UPDATE SKIP LOCKED
+      )
+      SELECT e.id::text FROM "waybill".outbox_events AS e
+      WHERE e.id = ANY ($1::uuid[]) AND NOT EXISTS (SELECT FROM free AS f WHERE f.id = e.id)`),
 
     // Before an event of a bucket whose owner died is tried: should it kill this relay too, that is on record. The
-    // number itself, so that a statement whose answer was lost counts no second death when it is sent again.
+    // number itself, so that a statement whose answer was lost counts no second death when it is sent again. And
+    // after it, when the relay lives.
     markSuspect: settlement(sql, marks({ id: 'uuid', crashes: 'int' }), 'crashes = m.crashes'),
 
     // Replays that are due in these buckets. Index replays_open; few are ever open.
@@ -247,14 +259,14 @@ export function createStatements(schema: string) {
 
     // Under the current token of the event's bucket, like every settlement.
     markReplay: sql(`
-      WITH fence AS MATERIALIZED (${fence('NULL')})
+      WITH fence AS MATERIALIZED (${fence('NULL')}), patience AS (${patienceAfter('fence')})
       UPDATE "waybill".replays AS r
       SET state = $6::text, attempts = $7::text::int,
           retry_after = clock_timestamp() + $8::text::float8 * interval '1 millisecond',
           relayed_at = CASE WHEN $6::text = 'relayed' THEN now() END,
           receipt = $9::text, last_error = $10::text
       WHERE r.event_id = $4::text::uuid AND r.number = $5::text::int AND r.state = 'pending'
-        AND (SELECT count(*) FROM fence) = cardinality($2::int[])`),
+        AND (SELECT count(*) FROM fence) = cardinality($2::int[]) AND ${hasPatience}`),
 
     // Five equal refusals in a row: the destination is wrong, not the events. As a retry by a person does, it asks for
     // no token: a bucket may have another owner by now, who learns of it by `rescan`.
@@ -262,10 +274,10 @@ export function createStatements(schema: string) {
       WITH buckets AS MATERIALIZED (
         SELECT k.bucket FROM "waybill".outbox_buckets AS k WHERE k.bucket = ANY ($2::int[])
         ORDER BY k.bucket FOR NO KEY UPDATE
-      ), restored AS (
+      ), patience AS (${patienceAfter('buckets')}), restored AS (
         UPDATE "waybill".outbox_events AS e SET dead_at = NULL, holds = false, last_attempt_at = NULL
         FROM unnest((SELECT $1::uuid[])) AS m(id)
-        WHERE e.id = m.id AND (SELECT count(*) FROM buckets) > 0
+        WHERE e.id = m.id AND ${hasPatience}
           AND e.dead_at IS NOT NULL AND coalesce(e.processed_at, e.discarded_at) IS NULL
         RETURNING ${bucketOf} AS bucket
       ), raised AS (
@@ -319,10 +331,11 @@ function settlement(
 function settling(sql: (text: string) => string, change: string, returning = '', rescans = 'NULL'): string {
   return sql(`
       WITH fence AS MATERIALIZED (${fence(rescans)}
-      ), marked AS (
+      ), patience AS (${patienceAfter('fence')}), marked AS (
         ${change}
         WHERE e.id = m.id AND ${unsettled}
           AND (SELECT count(*) FROM fence AS f WHERE f.known) = cardinality($2::int[])
+          AND ${hasPatience}
         ${returning}
       )
       SELECT ARRAY(SELECT f.bucket::int FROM fence AS f) AS held,

@@ -28,7 +28,7 @@ test('an outcome that comes in the very moment in which the last one is written 
     onError: (error) => expect(error).toBeUndefined(),
     pause: () => Promise.resolve(),
   })
-  const bucket = createBucket({ bucket: 0, epoch: '1', rescan: '0', suspects: 0 }, 8)
+  const bucket = createBucket({ bucket: 0, epoch: '1', rescan: '0', suspects: 0, suspected: null }, 8)
   const aggregate = { bucket, queue: [] } as unknown as Aggregate
   const entry = { event: { id, position: 1n }, aggregate } as unknown as Entry
   for (let steps = 0; steps < 30; steps++) {
@@ -39,11 +39,11 @@ test('an outcome that comes in the very moment in which the last one is written 
       let left = steps
       const step = (): void => {
         if (left-- > 0) queueMicrotask(step)
-        else settler.settle({ kind: 'survived', entry })
+        else settler.settle({ kind: 'survived', entry, crashes: 0 })
       }
       queueMicrotask(step)
     }
-    settler.settle({ kind: 'survived', entry })
+    settler.settle({ kind: 'survived', entry, crashes: 0 })
     await eventually(`both are written (${steps})`, () => Promise.resolve(settled === 2), 2_000)
   }
   await settler.idle()

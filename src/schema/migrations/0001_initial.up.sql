@@ -95,10 +95,11 @@ CREATE TABLE "waybill".outbox_buckets (
   epoch         bigint      NOT NULL DEFAULT 0,
   leased_until  timestamptz,
   read_at       timestamptz,
-  rescan        bigint      NOT NULL DEFAULT 0
+  rescan        bigint      NOT NULL DEFAULT 0,
+  suspected     uuid
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
 COMMENT ON TABLE "waybill".outbox_buckets IS
-  'the lease of each bucket; epoch is the fencing token and grows with each change of owner; read_at: when the owner last read it; rescan: raised by a command that put rows back, so that the owner reads from the start';
+  'the lease of each bucket; epoch is the fencing token and grows with each change of owner; read_at: when the owner last read it; rescan: raised by a command that put rows back, so that the owner reads from the start; suspected: an owner that died, while the events that were under way at its death are not all tried again';
 INSERT INTO "waybill".outbox_buckets (bucket) SELECT generate_series(0, 64 /* buckets */ - 1);
 
 -- Work that one relay at a time does for all: taking the sample of counts, pruning.

@@ -1,0 +1,67 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import type { Publisher } from '../../src/publishing/publisher.ts'
+import { insertEvents, readEvents, testRelay } from '../relay/harness.ts'
+import { createLedger } from '../support/ledger.ts'
+import { createTestDatabase } from '../support/postgres.ts'
+import { eventually, expectWhole, ledgerBroker, readSessions } from './kit.ts'
+
+test(
+  'somebody who locks a pending event for many leases holds up its mark, and nothing else',
+  { timeout: 60_000 },
+  async () => {
+    const database = await createTestDatabase()
+    const ledger = await createLedger(database)
+    const broker = ledgerBroker(ledger, { takesMs: 2 })
+    let open!: () => void
+    const opened = new Promise<void>((resolve) => (open = resolve))
+    let held = 0
+    const bus: Publisher = {
+      ...broker,
+      async publish(messages, call) {
+        const own = messages.filter(({ aggregateId }) => aggregateId !== 'held')
+        await broker.publish(own, call)
+        if (own.length < messages.length) {
+          held++
+          await opened
+        }
+        return messages.map(() => ({ status: 'published' }))
+      },
+    }
+    const tuning = { destinations: { bus }, leaseMs: 2_000, batchSize: 10 }
+    const relays = [testRelay(database, tuning), testRelay(database, tuning)]
+    for (const relay of relays) await relay.start()
+    for (const relay of relays) await relay.until('relay.buckets', ({ owned }) => owned === 32)
+    const [id] = await insertEvents(database, [{ aggregate: 'held' }])
+    await eventually('it is under way', async () => held === 1)
+    const somebody = await database.connect()
+    await somebody.query('BEGIN')
+    await somebody.query(database.sql(`SELECT FROM "waybill".outbox_events WHERE id = $1 FOR UPDATE`), [id])
+    const writers = ledger.startWriters()
+    open()
+    await eventually('its mark waits', async () =>
+      (await readSessions(database)).some(
+        ({ name, waitsFor }) => name === 'waybill mark' && waitsFor === 'Lock',
+      ),
+    )
+    await delay(8_000)
+    expect(relays.flatMap((relay) => relay.events('relay.lease_lost'))).toEqual([])
+    // The others are marked all the while.
+    const seen = ledger.arrivedAt.length
+    expect(seen).toBeGreaterThan(200)
+    await eventually('what arrived until now is marked', async () => {
+      const marked = (await readEvents(database)).filter(({ published }) => published)
+      return marked.length >= seen
+    })
+    await somebody.query('ROLLBACK')
+    await writers.stop()
+    await ledger.untilDelivered()
+    await eventually('it is marked', async () =>
+      (await readEvents(database)).some((row) => row.id === id && row.published),
+    )
+    await Promise.all(relays.map((relay) => relay.stop()))
+    expect(held).toBe(1)
+    await database.query('DELETE FROM "waybill".outbox_events WHERE id = $1', [id])
+    await expectWhole(ledger, database)
+  },
+)
