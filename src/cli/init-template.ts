@@ -47,6 +47,7 @@ destinations:
 #   workers: 2 # calls under way at once for each destination
 #   maxAttempts: 8 # counted failures until an event becomes a dead letter; an outage counts nothing
 #   afterDeadLetter: continue # hold: later events of the aggregate wait until someone decides
+#   settle: mark # delete: published events leave the table at once, without history
 #   publishTimeoutMs: 10000 # limit for one call of a publisher
 #   leaseMs: 10000 # how long the work of a relay that died waits for another one
 #   wakeup: auto # poll: no notifications, where writers use PREPARE TRANSACTION
@@ -111,6 +112,7 @@ export default defineConfig({
   //   workers: 2, // calls under way at once for each destination
   //   maxAttempts: 8, // counted failures until an event becomes a dead letter; an outage counts nothing
   //   afterDeadLetter: 'continue', // 'hold': later events of the aggregate wait until someone decides
+  //   settle: 'mark', // 'delete': published events leave the table at once, without history
   //   publishTimeoutMs: 10_000, // limit for one call of a publisher
   //   leaseMs: 10_000, // how long the work of a relay that died waits for another one
   //   wakeup: 'auto', // 'poll': no notifications, where writers use PREPARE TRANSACTION
