@@ -1,8 +1,10 @@
 import { createAdminServer } from '../admin/server.ts'
 import { createConnection } from '../database/connection.ts'
+import { createAuditor } from '../operations/auditor.ts'
 import { createPruner } from '../operations/pruner.ts'
 import { createSampler } from '../operations/sampler.ts'
 import { within } from '../pause.ts'
+import { openFactSources } from '../publications/fact-sources.ts'
 import { createRelay } from '../relay/relay.ts'
 import type { Relay } from '../relay/relay-api.ts'
 import { createTelemetry } from '../telemetry/events.ts'
@@ -18,7 +20,7 @@ export interface RelayProcess {
   readonly relay: Relay
   /**
    * Starts the HTTP server first, so that a port in use is told before any work is taken, then the relay, then
-   * counting and retention. Goes on by itself when the database or a destination is away.
+   * counting, retention and audits. Goes on by itself when the database or a destination is away.
    *
    * @throws CONFIGURATION_INVALID for the HTTP address, SCHEMA_MISSING, SCHEMA_OUTDATED, SCHEMA_NEWER
    */
@@ -48,11 +50,17 @@ export async function createRelayProcess(
     createConnection({ databaseUrl, schema, writable: true, applicationName: `waybill ${name}` })
   const sampling = connect('sample')
   const pruning = connect('prune')
+  const auditing = connect('audit')
   // Idle as they mostly are, they would not find out, and stay with a primary that was replaced.
-  telemetry.on('database.down', () => [sampling, pruning].forEach((connection) => connection.reset()))
+  telemetry.on('database.down', () =>
+    [sampling, pruning, auditing].forEach((connection) => connection.reset()),
+  )
   const own = { schema, telemetry, relayId: relay.id }
   const sampler = createSampler({ ...own, db: sampling })
   const pruner = createPruner({ ...own, db: pruning, ...retentionOptions(retention) })
+  const facts = openFactSources(auditing, configuration)
+  const auditor =
+    facts.publications.size > 0 ? createAuditor({ facts, telemetry, relayId: relay.id }) : undefined
   let stopping = false
   const server = serve
     ? createAdminServer({
@@ -60,15 +68,19 @@ export async function createRelayProcess(
         database: { databaseUrl, schema, writable: true },
         publications: configuration.publications,
         health: () => (stopping ? { live: true, ready: false, reason: 'the relay stops' } : relay.health()),
-        metrics: createMetrics({ telemetry, sample: () => sampler.latest() }),
+        metrics: createMetrics({
+          telemetry,
+          sample: () => sampler.latest(),
+          audits: () => auditor?.latest() ?? null,
+        }),
         telemetry,
       })
     : undefined
 
   async function close(): Promise<void> {
     // A statement under way that a silent server does not answer ends with its connection.
-    await within(Promise.all([pruner.stop(), sampler.stop()]), lastStatementMs)
-    await Promise.all([pruning.close(), sampling.close(), server?.stop()])
+    await within(Promise.all([pruner.stop(), sampler.stop(), auditor?.stop()]), lastStatementMs)
+    await Promise.all([pruning.close(), sampling.close(), auditing.close(), facts.close(), server?.stop()])
   }
 
   return {
@@ -84,6 +96,7 @@ export async function createRelayProcess(
       if (!serve || stopping) return
       sampler.start()
       pruner.start()
+      auditor?.start()
     },
     async stop() {
       stopping = true

@@ -3,6 +3,10 @@ import { checkSchemaName } from '../database/identifiers.ts'
 import { number, object, resolveOptions, string } from '../options.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 import type { ArchiveTable } from './archive.ts'
+import { openFactSources } from '../publications/fact-sources.ts'
+import type { PublicationOptions } from '../publications/publication.ts'
+import type { StoredAudits } from '../publications/stored-audit.ts'
+import { createAuditor } from './auditor.ts'
 import { createPruner } from './pruner.ts'
 import type { StoredSample } from './sample.ts'
 import { createSampler } from './sampler.ts'
@@ -11,7 +15,7 @@ export interface HousekeepingOptions {
   databaseUrl: string
   /** Default: `waybill`. */
   schema?: string
-  /** That of the relay; hears `sample.taken`, `sample.failed`, `prune.finished` and `prune.failed`. */
+  /** That of the relay; hears `sample.taken`, `sample.failed`, `audit.taken`, `audit.failed`, `prune.finished`, `prune.failed`. */
   telemetry: Telemetry
   /** `relay.id`: the relay on whose behalf this is done. */
   relayId: string
@@ -20,9 +24,11 @@ export interface HousekeepingOptions {
    * removed (default: none). `false` removes nothing.
    */
   retention?: { processedDays?: number; archive?: ArchiveTable } | false
+  /** Publications to audit, by name, as in the configuration. Default: none. */
+  publications?: Readonly<Record<string, PublicationOptions>>
 }
 
-/** What has to be done beside the delivery: counting and retention, by one relay at a time for all. */
+/** What has to be done beside the delivery: counting, audits and retention, by one relay at a time for all. */
 export interface Housekeeping {
   /** Begins at once, and goes on by itself when the database is away. */
   start(): void
@@ -30,6 +36,8 @@ export interface Housekeeping {
   stop(): Promise<void>
   /** The newest counts of the outbox with their age, for `createMetrics({ sample })`; null when none are known. */
   sample(): StoredSample | null
+  /** What the last audits found, for `createMetrics({ audits })`; null when nothing is known. */
+  audits(): StoredAudits | null
 }
 
 const retentionSpec = object({
@@ -41,7 +49,8 @@ const retentionSpec = object({
 })
 
 /**
- * Counts the outbox every five seconds and removes old events every ten minutes, over two connections of its own.
+ * Counts the outbox every five seconds and removes old events every ten minutes, and audits publications, over three
+ * connections of its own.
  *
  * @throws CONFIGURATION_INVALID
  */
@@ -56,17 +65,21 @@ export function createHousekeeping(options: HousekeepingOptions): Housekeeping {
   const sampling = connect('sample')
   const sampler = createSampler({ ...own, db: sampling })
   const pruning = connect('prune')
+  const facts = openFactSources(connect('audit'), { schema, publications: options.publications ?? {} })
+  const auditor = facts.publications.size > 0 ? createAuditor({ facts, telemetry, relayId }) : undefined
   const pruner = kept === undefined ? undefined : createPruner({ ...own, db: pruning, ...kept })
 
   return {
     start() {
       sampler.start()
       pruner?.start()
+      auditor?.start()
     },
     async stop() {
-      await Promise.all([sampler.stop(), pruner?.stop()])
-      await Promise.all([sampling.close(), pruning.close()])
+      await Promise.all([sampler.stop(), pruner?.stop(), auditor?.stop()])
+      await Promise.all([sampling.close(), pruning.close(), facts.sources.outbox.db.close(), facts.close()])
     },
     sample: () => sampler.latest(),
+    audits: () => auditor?.latest() ?? null,
   }
 }

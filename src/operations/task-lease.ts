@@ -4,7 +4,7 @@ import { inSchema } from '../database/identifiers.ts'
 // Work that one relay at a time does for all of them: a row of outbox_tasks each, leased on the database's clock.
 
 /** The tasks that the schema knows. */
-export type TaskName = 'sample' | 'prune'
+export type TaskName = 'sample' | 'prune' | 'audit'
 
 export interface TaskLease {
   db: Connection

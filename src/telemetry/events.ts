@@ -58,6 +58,10 @@ export interface TelemetryEvents {
   /** Counts of the whole outbox, taken by one relay every few seconds. */
   'sample.taken': OutboxSample & { durationMs: number }
   'sample.failed': { error: string }
+  /** The publications were audited, by one relay for all. */
+  'audit.taken': { publications: number; checked: number; symptoms: number; durationMs: number }
+  /** `publication` is null when no audit could be begun. */
+  'audit.failed': { publication: string | null; error: string }
   'prune.finished': { deleted: number; durationMs: number }
   'prune.failed': { error: string }
   'loop.failed': { error: string }

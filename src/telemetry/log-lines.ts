@@ -60,6 +60,8 @@ export const logLines: { readonly [Name in TelemetryEventName]: LogLine<Name> } 
   'header.dropped': { level: 'warn', message: 'a header was left out, the destination reserves its name' },
   'sample.taken': { level: 'trace', message: 'counted the outbox' },
   'sample.failed': { level: 'warn', message: 'the outbox could not be counted' },
+  'audit.taken': { level: 'trace', message: 'audited the publications' },
+  'audit.failed': { level: 'warn', message: 'a publication could not be audited' },
   'prune.finished': {
     level: ({ deleted }) => (deleted > 0 ? 'info' : 'debug'),
     message: 'removed events past their retention',

@@ -1,4 +1,5 @@
 import { Registry } from 'prom-client'
+import { type AuditCounts, addAuditMetrics } from './audit-metrics.ts'
 import { addConsumerMetrics } from './consumer-metrics.ts'
 import type { OutboxSample, Telemetry } from './events.ts'
 import { addRelayMetrics } from './relay-metrics.ts'
@@ -8,6 +9,8 @@ export interface MetricsOptions {
   telemetry: Telemetry
   /** The newest sample of the outbox with its age, as a sampler keeps it; null when none is known. No I/O. */
   sample?: () => { sample: OutboxSample; ageSeconds: number } | null
+  /** What the last audits of the publications found; null when none is known. No I/O. */
+  audits?: () => AuditCounts | null
 }
 
 export interface Metrics {
@@ -22,10 +25,15 @@ export interface Metrics {
  * The metrics of one process in a registry of their own. What happens comes from telemetry, what lies in the outbox
  * from the sample; what is not known is absent, never 0.
  */
-export function createMetrics({ telemetry, sample = () => null }: MetricsOptions): Metrics {
+export function createMetrics({
+  telemetry,
+  sample = () => null,
+  audits = () => null,
+}: MetricsOptions): Metrics {
   const registry = new Registry()
   const endings = [addRelayMetrics(registry, telemetry), addConsumerMetrics(registry, telemetry)]
   addSampleMetrics(registry, sample)
+  addAuditMetrics(registry, audits)
   return {
     registry,
     render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),

@@ -365,7 +365,10 @@ it('a letter that somebody has locked is left, with a sentence; its bucket stays
   ])
   for (const answer of answers) {
     expect(answer).toMatchObject({
-      reason: { code: 'DATABASE_TIMEOUT', message: expect.stringMatching(/^somebody else has locked one of/) },
+      reason: {
+        code: 'DATABASE_TIMEOUT',
+        message: expect.stringMatching(/^somebody else has locked one of/),
+      },
     })
   }
   await database.query('UPDATE "waybill".outbox_buckets SET rescan = 0')

@@ -102,7 +102,7 @@ COMMENT ON TABLE "waybill".outbox_buckets IS
   'the lease of each bucket; epoch is the fencing token and grows with each change of owner; read_at: when the owner last read it; rescan: raised by a command that put rows back, so that the owner reads from the start; suspected: an owner that died, while the events that were under way at its death are not all tried again';
 INSERT INTO "waybill".outbox_buckets (bucket) SELECT generate_series(0, 64 /* buckets */ - 1);
 
--- Work that one relay at a time does for all: taking the sample of counts, pruning.
+-- Work that one relay at a time does for all: taking the sample of counts, pruning, auditing publications.
 CREATE TABLE "waybill".outbox_tasks (
   name          text        PRIMARY KEY,
   owner         uuid,
@@ -110,7 +110,7 @@ CREATE TABLE "waybill".outbox_tasks (
   finished_at   timestamptz,
   result        jsonb
 );
-INSERT INTO "waybill".outbox_tasks (name) VALUES ('sample'), ('prune');
+INSERT INTO "waybill".outbox_tasks (name) VALUES ('sample'), ('prune'), ('audit');
 
 CREATE TABLE "waybill".publication_heads (
   aggregate_type   text        NOT NULL,
