@@ -21,7 +21,7 @@ import { type Route, type RouteRule, createRouter } from '../publishing/routing.
 import { relaySpec } from '../relay/options.ts'
 import { logLevels } from '../telemetry/log-lines.ts'
 import { messageFormats } from '../types.ts'
-import { publicationSpec } from './publications.ts'
+import { publicationSpec } from '../publications/spec.ts'
 
 const databaseUrl = url({
   protocols: ['postgres', 'postgresql'],
