@@ -4,7 +4,7 @@ import { pg } from '../../src/clients/pg.ts'
 import { createOutbox } from '../../src/index.ts'
 import { type Publisher, createRelay } from '../../src/relay/index.ts'
 import { migrate } from '../../src/schema/index.ts'
-import { inTransaction } from '../orders/transaction.ts'
+import { inTransaction } from '../support/transaction.ts'
 
 /** The events of one order, in the order in which a consumer must see them. */
 export const eventTypes = ['order.placed', 'order.paid', 'order.shipped'] as const

@@ -1,6 +1,6 @@
 import { Kafka, logLevel } from 'kafkajs'
 import type { Pool } from 'pg'
-import { inTransaction } from '../orders/transaction.ts'
+import { inTransaction } from '../support/transaction.ts'
 
 export const balanceTables = `
   CREATE TABLE handled_events (event_id uuid PRIMARY KEY);

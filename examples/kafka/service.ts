@@ -2,7 +2,7 @@ import type { Pool } from 'pg'
 import { z } from 'zod'
 import { pg } from '../../src/clients/pg.ts'
 import { createOutbox } from '../../src/index.ts'
-import { inTransaction } from '../orders/transaction.ts'
+import { inTransaction } from '../support/transaction.ts'
 
 export const accountsTable = `
   CREATE TABLE accounts (id text PRIMARY KEY, balance numeric(20,2) NOT NULL);`

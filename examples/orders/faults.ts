@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Ledger } from './ledger.ts'
-import type { Death, LogLine } from './relay-process.ts'
+import type { Death, LogLine } from '../support/relay-process.ts'
 import type { Stage } from './stage.ts'
 
 export interface Outage {

@@ -1,27 +1,9 @@
 import type { Outage } from './faults.ts'
 import type { Comparison } from './ledger.ts'
-import { number } from './progress.ts'
-import type { Death } from './relay-process.ts'
+import { number } from '../support/progress.ts'
+import type { Death } from '../support/relay-process.ts'
+import type { Findings } from '../support/findings.ts'
 import type { Stage } from './stage.ts'
-
-/** What was promised, one line each, and whether it is so. */
-export interface Findings {
-  check(holds: boolean, text: string): void
-  readonly ok: boolean
-}
-
-export function createFindings(print: (line: string) => void): Findings {
-  let ok = true
-  return {
-    check(holds, text) {
-      ok &&= holds
-      print(`  ${holds ? 'yes' : 'NO '}  ${text}`)
-    },
-    get ok() {
-      return ok
-    },
-  }
-}
 
 /** Without faults the figures would say nothing. */
 export function checkFaults(

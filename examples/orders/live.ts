@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createLedger } from './ledger.ts'
-import { type Progress, describe } from './progress.ts'
+import { type Progress, describe } from '../support/progress.ts'
 import { shop } from './shoppers.ts'
 import { setStage } from './stage.ts'
 

@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Faults, type Outage, createFaults } from './faults.ts'
-import { checkDelivery, checkFaults, createFindings } from './findings.ts'
+import { createFindings } from '../support/findings.ts'
+import { checkDelivery, checkFaults } from './findings.ts'
 import { type Ledger, type Summary, createLedger } from './ledger.ts'
-import { type Progress, describe, number } from './progress.ts'
+import { type Progress, describe, number } from '../support/progress.ts'
 import { eventsPerOrder, shop } from './shoppers.ts'
 import { type Stage, setStage } from './stage.ts'
 

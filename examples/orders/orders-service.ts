@@ -2,7 +2,7 @@ import type { Pool, PoolClient } from 'pg'
 import { z } from 'zod'
 import { pg } from '../../src/clients/pg.ts'
 import { createOutbox } from '../../src/index.ts'
-import { inTransaction } from './transaction.ts'
+import { inTransaction } from '../support/transaction.ts'
 
 export const ordersTables = `
   CREATE TABLE customers (

@@ -1,7 +1,7 @@
 import { type IncomingMessage, type Server, createServer } from 'node:http'
 import type { Pool, PoolClient } from 'pg'
 import { Webhook, WebhookVerificationError } from 'standardwebhooks'
-import { inTransaction } from './transaction.ts'
+import { inTransaction } from '../support/transaction.ts'
 
 export const billingTables = `
   CREATE TABLE handled_events (event_id uuid PRIMARY KEY, handled_at timestamptz NOT NULL DEFAULT now());

@@ -1,11 +1,13 @@
-import { randomBytes, randomInt } from 'node:crypto'
-import { createServer } from 'node:net'
-import { Client, Pool } from 'pg'
+import { randomBytes } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
+import type { Pool } from 'pg'
 import { startPostgres } from '../../scripts/embedded-postgres.ts'
 import { migrate } from '../../src/schema/index.ts'
 import { type OrdersService, createOrdersService, ordersTables } from './orders-service.ts'
 import { type Receiver, type ReceiverOptions, billingTables, createReceiver } from './receiver.ts'
-import { type RelayProcess, type RelayProcessOptions, startRelay } from './relay-process.ts'
+import { createDatabase, openPool } from '../support/databases.ts'
+import { freePort } from '../support/ports.ts'
+import { type RelayProcess, type RelayProcessOptions, startRelay } from '../support/relay-process.ts'
 
 /** Everything that plays a part, running. */
 export interface Stage {
@@ -40,8 +42,8 @@ export async function setStage({ print, onHandled, onLog, onDeath }: StageOption
     const ordersUrl = await createDatabase(postgres.url, 'orders', ordersTables)
     const billingUrl = await createDatabase(postgres.url, 'billing', billingTables)
     await migrate({ databaseUrl: ordersUrl })
-    const orders = open(ordersUrl)
-    const billing = open(billingUrl)
+    const orders = openPool(ordersUrl)
+    const billing = openPool(billingUrl)
     endings.push(() => Promise.all([orders.end(), billing.end()]))
 
     const secret = `whsec_${randomBytes(24).toString('base64')}`
@@ -51,6 +53,7 @@ export async function setStage({ print, onHandled, onLog, onDeath }: StageOption
     print(`the receiver listens on ${receiver.url}`)
 
     const relay = await startRelay({
+      configuration: fileURLToPath(new URL('waybill.config.json', import.meta.url)),
       env: { DATABASE_URL: ordersUrl, BILLING_URL: receiver.url, BILLING_SECRET: secret },
       ...(onLog === undefined ? {} : { onLog }),
       ...(onDeath === undefined ? {} : { onDeath }),
@@ -68,46 +71,4 @@ export async function setStage({ print, onHandled, onLog, onDeath }: StageOption
 
 async function endAll(endings: (() => Promise<unknown>)[]): Promise<void> {
   for (const end of endings.reverse()) await end()
-}
-
-async function createDatabase(serverUrl: string, name: string, tables: string): Promise<string> {
-  const url = new URL(serverUrl)
-  await execute(serverUrl, `CREATE DATABASE ${name}`)
-  url.pathname = `/${name}`
-  await execute(url.href, tables)
-  return url.href
-}
-
-async function execute(url: string, sql: string): Promise<void> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    await client.query(sql)
-  } finally {
-    await client.end()
-  }
-}
-
-function open(url: string): Pool {
-  const pool = new Pool({ connectionString: url, max: 12 })
-  // An idle connection that breaks is replaced by the next query.
-  pool.on('error', () => undefined)
-  return pool
-}
-
-/**
- * Below the ports that systems give to outgoing connections: one of these could take it while the receiver is away.
- */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(10_000, 30_000)
-    const server = createServer()
-    const isFree = await new Promise<boolean>((done) => {
-      server.once('error', () => done(false))
-      server.listen(port, '127.0.0.1', () => done(true))
-    })
-    if (!isFree) continue
-    await new Promise((done) => server.close(done))
-    return port
-  }
 }

@@ -353,29 +353,6 @@ describe('retryDeadLetters', () => {
   })
 })
 
-it('a letter that somebody has locked is left, with a sentence; its bucket stays free for its relay', async () => {
-  const [letter] = await plant(database, dead)
-  const somebody = await database.connect()
-  const lock = database.sql('SELECT FROM "waybill".outbox_events WHERE id = $1 FOR UPDATE')
-  await somebody.query('BEGIN')
-  await somebody.query(lock, [letter!.id])
-  const answers = await Promise.allSettled([
-    retry({ ids: [letter!.id] }),
-    discard({ all: true, reason: 'test data' }),
-  ])
-  for (const answer of answers) {
-    expect(answer).toMatchObject({
-      reason: {
-        code: 'DATABASE_TIMEOUT',
-        message: expect.stringMatching(/^somebody else has locked one of/),
-      },
-    })
-  }
-  await database.query('UPDATE "waybill".outbox_buckets SET rescan = 0')
-  await somebody.query('ROLLBACK')
-  expect(await retry({ ids: [letter!.id] })).toMatchObject({ changed: 1 })
-})
-
 describe('discardDeadLetters', () => {
   it('keeps the row, lets a held aggregate go, and records why', async () => {
     const [letter, later] = await plant(database, { ...dead, holds: true, revision: 2 }, { revision: 3 })

@@ -21,7 +21,9 @@ test('a program asks and decides as a person does', async () => {
   await expect(diagnosis.replay(key, { reason: 'again' })).rejects.toMatchObject({ code: 'ACTION_REFUSED' })
   const { eventId } = await diagnosis.createIntent(key, { reason: 'an old write path', by: 'test' })
   expect((await diagnosis.trace({ eventId })).intentKey).toBe('n-2:3')
-  expect(await diagnosis.decisions()).toMatchObject([{ action: 'intent created', reason: 'an old write path' }])
+  expect(await diagnosis.decisions()).toMatchObject([
+    { action: 'intent created', reason: 'an old write path' },
+  ])
   await expect(diagnosis.audit('nope')).rejects.toThrow('unknown publication "nope", configured: note')
   await diagnosis.close()
 })

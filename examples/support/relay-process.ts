@@ -4,7 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 export interface RelayProcessOptions {
-  /** For the `${…}` of waybill.config.json. */
+  /** Its configuration file. */
+  configuration: string
+  /** For the `${…}` of that file. */
   env: Record<string, string>
   /** A line of the relay's log. */
   onLog?: (line: LogLine) => void
@@ -30,8 +32,9 @@ export interface RelayProcess {
   /** Of the one that runs now. */
   readonly pid: number
   readonly deaths: readonly Death[]
-  /** Kills it the hard way and waits for its death. */
-  kill(): Promise<Death>
+  /** Kills it the hard way and waits for its death. `hold` keeps it dead until `resume`. */
+  kill(how?: { hold?: boolean }): Promise<Death>
+  resume(): void
   /** Asks it to stop and waits until it has. Idempotent. */
   stop(): Promise<Death>
 }
@@ -44,6 +47,7 @@ export async function startRelay(options: RelayProcessOptions): Promise<RelayPro
   const lastLines: string[] = []
   let stopping = false
   let worked = false
+  let held = false
   let child = launch()
   let ended = watch(child)
   const atExit = () => void child.kill('SIGKILL')
@@ -56,7 +60,7 @@ export async function startRelay(options: RelayProcessOptions): Promise<RelayPro
         '--import',
         import.meta.resolve('tsx'),
         fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url)),
-        ...['relay', '--config', fileURLToPath(new URL('waybill.config.json', import.meta.url))],
+        ...['relay', '--config', options.configuration],
       ],
       { env: { ...withoutSettings(process.env), ...options.env }, stdio: ['ignore', 'ignore', 'pipe'] },
     )
@@ -84,7 +88,12 @@ export async function startRelay(options: RelayProcessOptions): Promise<RelayPro
     deaths.push(death)
     options.onDeath?.(death)
     await delay(restartPauseMs)
-    if (stopping) return
+    if (!held) restart()
+  }
+
+  function restart(): void {
+    const isDead = child.exitCode !== null || child.signalCode !== null
+    if (stopping || !isDead) return
     child = launch()
     ended = watch(child)
   }
@@ -94,9 +103,14 @@ export async function startRelay(options: RelayProcessOptions): Promise<RelayPro
       return child.pid!
     },
     deaths,
-    async kill() {
+    async kill({ hold = false } = {}) {
+      held ||= hold
       child.kill('SIGKILL')
       return ended
+    },
+    resume() {
+      if (held) restart()
+      held = false
     },
     async stop() {
       stopping = true

@@ -1,5 +1,3 @@
-import type { Ledger } from './ledger.ts'
-
 /** Lines that stay and, on a terminal, one line below them that is written over and over. */
 export interface Progress {
   print(line: string): void
@@ -39,7 +37,15 @@ export function createProgress({ stream = process.stdout, everyMs = 5000 } = {})
 }
 
 /** How far things are. */
-export function describe({ written, delivered, duplicates }: Ledger): string {
+export function describe({
+  written,
+  delivered,
+  duplicates,
+}: {
+  written: number
+  delivered: number
+  duplicates: number
+}): string {
   const waiting = Math.max(0, written - delivered)
   return `written ${number(written)} · delivered ${number(delivered)} · waiting ${number(waiting)} · duplicates ${number(duplicates)}`
 }

@@ -1,0 +1,92 @@
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
+
+/** A delivery that the consumer has acknowledged. */
+export interface Acknowledged {
+  /** The event, also where it is a deliberate replay of it. */
+  eventId: string
+  aggregateId: string
+}
+
+export interface NetworkOptions {
+  port: number
+  /** Where the consumer listens. */
+  target: string
+  onAcknowledged(delivery: Acknowledged): void
+}
+
+interface Hop extends Acknowledged {
+  headers: Record<string, string>
+  body: Buffer
+  /** Nobody waits for the answer any more. */
+  isOver(): boolean
+}
+
+/** Does something to the deliveries of one note; false leaves a delivery to the usual way. */
+type Trick = (hop: Hop) => Promise<number>
+
+const own = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'keep-alive'])
+
+/** What lies between the relay and the consumer. It passes everything on, and can be told to do harm. */
+export function createNetwork({ port, target, onAcknowledged }: NetworkOptions) {
+  const tricks = new Map<string, Trick>()
+  let server: Server | undefined
+
+  async function forward({ headers, body, eventId, aggregateId }: Hop): Promise<number> {
+    const { status } = await fetch(target, { method: 'POST', headers, body: new Uint8Array(body) })
+    if (status < 300) onAcknowledged({ eventId, aggregateId })
+    return status
+  }
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const hop = await hopOf(request, response)
+    const trick = tricks.get(hop.aggregateId) ?? forward
+    const status = await trick(hop).catch(() => 502)
+    response.writeHead(status).end()
+  }
+
+  return {
+    url: `http://127.0.0.1:${port}/events`,
+    forward,
+    /** From now on, for every delivery of this note. */
+    play: (aggregateId: string, trick: Trick) => void tricks.set(aggregateId, trick),
+    calm: (aggregateId: string) => void tricks.delete(aggregateId),
+    get isOpen() {
+      return server !== undefined
+    },
+    async open(): Promise<void> {
+      const next = createServer((request, response) => {
+        handle(request, response).catch(() => response.destroy())
+      })
+      await new Promise<void>((done, fail) => next.once('error', fail).listen(port, '127.0.0.1', done))
+      server = next
+    },
+    /** Hangs up, also on what is under way. */
+    async close(): Promise<void> {
+      const last = server
+      server = undefined
+      await new Promise<void>((done) => {
+        if (last === undefined) return done()
+        last.close(() => done())
+        last.closeAllConnections()
+      })
+    },
+  }
+}
+
+export type Network = ReturnType<typeof createNetwork>
+
+async function hopOf(request: IncomingMessage, response: ServerResponse): Promise<Hop> {
+  const parts: Buffer[] = []
+  for await (const part of request) parts.push(part as Buffer)
+  const headers = Object.fromEntries(
+    Object.entries(request.headers).filter(([name]) => !own.has(name)),
+  ) as Record<string, string>
+  return {
+    headers,
+    body: Buffer.concat(parts),
+    // A deliberate replay has ".r1" after the event's id.
+    eventId: headers['webhook-id']!.replace(/\.r\d+$/, ''),
+    aggregateId: decodeURIComponent(headers['x-waybill-aggregate-id']!),
+    isOver: () => response.destroyed,
+  }
+}

@@ -1,0 +1,18 @@
+/** What was promised, one line each, and whether it is so. */
+export interface Findings {
+  check(holds: boolean, text: string): void
+  readonly ok: boolean
+}
+
+export function createFindings(print: (line: string) => void): Findings {
+  let ok = true
+  return {
+    check(holds, text) {
+      ok &&= holds
+      print(`  ${holds ? 'yes' : 'NO '}  ${text}`)
+    },
+    get ok() {
+      return ok
+    },
+  }
+}
