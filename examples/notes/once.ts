@@ -9,6 +9,10 @@ import { type Stage, setStage } from './stage.ts'
 export interface OnceOptions {
   progress: Progress
   signal: AbortSignal
+  /** What is not seen by then will not be, in milliseconds. Default: 20 000. */
+  patienceMs?: number
+  /** Called before anything is written. */
+  prepare?: (stage: Stage) => void
 }
 
 /** What trace and audit should say of a fault, and what they said. */
@@ -21,12 +25,15 @@ export interface FaultReport {
 const notes = 40
 const revisionsOfEach = 15
 const writePauseMs = 400
-/** What is not seen by then will not be. */
-const patienceMs = 20_000
 const visible = 'projection-current, visible'
 
+/** False when it does not come true in time. */
+type Wait = (condition: () => Promise<boolean>) => Promise<boolean>
+
 /** Every fault in turn while notes are written, then the comparison, whose figures are the last line. */
-export async function runOnce({ progress, signal }: OnceOptions): Promise<0 | 1> {
+export async function runOnce(options: OnceOptions): Promise<0 | 1> {
+  const { progress, signal, patienceMs = 20_000 } = options
+  const wait: Wait = (condition) => until(condition, patienceMs, signal)
   const ledger = createLedger()
   const startedAt = performance.now()
   const timed = (text: string) =>
@@ -41,19 +48,22 @@ export async function runOnce({ progress, signal }: OnceOptions): Promise<0 | 1>
       if (!signal.aborted) tell(`process ${pid} died of ${cause ?? `exit ${code}`}`)
     },
   })
+  options.prepare?.(stage)
   const showing = setInterval(() => progress.show(timed(describe(ledger))), 200)
   try {
     tell(`${notes} notes get ${number(revisionsOfEach)} revisions each, while this is done:`)
     const writing = write(stage, signal)
+    // It is heard of below, also when it fails while a fault is played.
+    writing.catch(() => undefined)
     const reports: FaultReport[] = []
     for (const fault of stage.faults) {
-      const report = await play(fault, stage, signal)
+      const report = await play(fault, stage, wait)
       const { name, expected } = report
       tell(`${name}: ${report.found}${report.found === expected ? '' : `, expected ${expected}`}`)
       reports.push(report)
     }
     await writing
-    await until(async () => ledger.delivered >= ledger.written, signal)
+    await wait(async () => ledger.delivered >= ledger.written)
     const { code } = await stage.relay.stop()
     progress.end()
     tell('the relay was stopped, the accounts are compared')
@@ -90,17 +100,17 @@ async function write({ service }: Stage, signal: AbortSignal): Promise<void> {
 }
 
 /** Injects one fault, asks trace and audit, mends it, and waits until readers see that note. */
-async function play(fault: Fault, stage: Stage, signal: AbortSignal): Promise<FaultReport> {
+async function play(fault: Fault, stage: Stage, wait: Wait): Promise<FaultReport> {
   const { name, expected, symptom } = fault
   const { diagnosis } = stage
   const key = await fault.inject()
   let said = ''
-  await until(async () => (said = await found(diagnosis, key)) === expected, signal)
+  await wait(async () => (said = await found(diagnosis, key)) === expected)
   const named = async () => (await auditSays(stage, key)) === symptom
-  if (!(await until(named, signal))) said += `; audit says ${await auditSays(stage, key)}`
+  if (!(await wait(named))) said += `; audit says ${await auditSays(stage, key)}`
   if (symptom === 'intent-missing' && !(await isReplayRefused(stage, key))) said += '; replay was not refused'
   await fault.heal(key)
-  if (!(await until(async () => (await found(diagnosis, key)) === visible, signal))) said += '; never mended'
+  if (!(await wait(async () => (await found(diagnosis, key)) === visible))) said += '; never mended'
   return { name, expected, found: said }
 }
 
@@ -133,7 +143,11 @@ async function checkFaults(
   check(decided.length === 2, `decisions are on record: ${decided.join(', ')}`)
 }
 
-async function until(condition: () => Promise<boolean>, signal: AbortSignal): Promise<boolean> {
+async function until(
+  condition: () => Promise<boolean>,
+  patienceMs: number,
+  signal: AbortSignal,
+): Promise<boolean> {
   const limit = performance.now() + patienceMs
   while (performance.now() < limit) {
     if (await condition()) return true

@@ -30,7 +30,13 @@ function problemOf(page: string, target: string, read = readPage): string | unde
 
 describe('the pages', () => {
   it('are seen by these checks', () => {
-    for (const page of ['README.md', 'docs/README.md', 'docs/adr/README.md', 'examples/orders/README.md'])
+    for (const page of [
+      'README.md',
+      'docs/README.md',
+      'docs/adr/README.md',
+      'examples/orders/README.md',
+      'examples/notes/README.md',
+    ])
       expect(pages).toContain(page)
     expect(linksOf(readPage('README.md')).length).toBeGreaterThan(20)
     expect(problemOf('README.md', 'docs/no-such-page.md')).toBe('leads to no file')

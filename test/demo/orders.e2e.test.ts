@@ -1,32 +1,10 @@
-import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { isAlive } from '../../scripts/embedded-postgres/processes.ts'
-import { type TestProcess, projectFolder, startNode } from '../support/processes.ts'
+import { projectFolder, startNode } from '../support/processes.ts'
+import { expectNothingLeft } from './fixtures/nothing-left.ts'
 
 const startDemo = (...args: string[]) => startNode(`${projectFolder}examples/orders/demo.ts`, args)
 
-/** The process ids and ports that the demo told of must be gone with it. */
-async function expectNothingLeft(demo: TestProcess): Promise<void> {
-  const relays = [...demo.stdout.matchAll(/relay runs as process (\d+)|process (\d+) died/g)]
-  const pids = relays.map(([, started, died]) => Number(started ?? died))
-  expect(pids.length).toBeGreaterThan(0)
-  expect(pids.filter((pid) => isAlive(pid))).toEqual([])
-  const port = /PostgreSQL \d+ runs on port (\d+)/.exec(demo.stdout)?.[1]
-  expect(await knock(Number(port))).toBe('ECONNREFUSED')
-}
-
-function knock(port: number): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port })
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve('open')
-    })
-    socket.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code))
-  })
-}
-
-describe('npm run demo -- --once', () => {
+describe('npm run example:orders -- --once', () => {
   it('delivers 4 000 events in order through two kills and an outage, and says so in its last line', async () => {
     const demo = startDemo('--once')
     const exit = await demo.exit
@@ -53,7 +31,7 @@ describe('npm run demo -- --once', () => {
   })
 })
 
-describe('npm run demo', () => {
+describe('npm run example:orders', () => {
   it('goes on after its relay was killed, and Ctrl-C ends all of it', async () => {
     const demo = startDemo()
     const [, pid] = await demo.line(/the relay runs as process (\d+)/, { timeoutMs: 60_000 })
