@@ -1,28 +1,14 @@
 import { expect, test } from 'vitest'
 import { auditPublication } from '../../src/publications/audit.ts'
 import { createPublication } from '../../src/publications/publication.ts'
+import { plantHealthy } from './fixtures/healthy.ts'
 import { answers, database, publications, sources } from './fixtures/notes.ts'
 
-/** So many notes that went all the way, written as the parts would have written them. */
 async function writeHealthy(count: number): Promise<void> {
   await database.query(
     'TRUNCATE notes, "waybill".outbox_events, "waybill".publication_heads, "waybill".processed_events, "waybill".projection_revisions',
   )
-  const ids = `SELECT 'n-' || lpad(n::text, 7, '0') AS id, n FROM generate_series(1, ${count}) AS n`
-  await database.query(`INSERT INTO notes SELECT id, 1 + n % 3, 'text' FROM (${ids}) AS k`)
-  await database.query(`INSERT INTO "waybill".outbox_events
-      (aggregate_type, aggregate_id, event_type, payload, revision, processed_at)
-    SELECT 'note', id, 'note.published', '{}', revision, now() FROM notes`)
-  await database.query(`INSERT INTO "waybill".publication_heads
-      (aggregate_type, aggregate_id, revision, event_id, relayed_at, relayed_revision)
-    SELECT 'note', aggregate_id, revision, id, now(), revision FROM "waybill".outbox_events`)
-  await database.query(`INSERT INTO "waybill".processed_events
-      (consumer, event_id, result, aggregate_type, aggregate_id, revision)
-    SELECT 'public-list', id, 'applied', 'note', aggregate_id, revision FROM "waybill".outbox_events`)
-  await database.query(`INSERT INTO "waybill".projection_revisions
-      (projection, aggregate_type, aggregate_id, revision, event_id)
-    SELECT 'public_notes', 'note', aggregate_id, revision, id FROM "waybill".outbox_events`)
-  await database.query('ANALYZE')
+  await plantHealthy(database, count)
 }
 
 test('an audit finds exactly what is wrong, with counts and first keys, page by page', async () => {
