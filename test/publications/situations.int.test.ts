@@ -128,13 +128,16 @@ beforeAll(async () => {
   await consumer.start()
   /** A broker that takes what it is given, but for three notes. */
   const queue: Message[] = []
-  const bus = handlerPublisher((message) => {
+  const take = (message: Message) => {
     if (message.aggregateId === 'given-up') throw rejectedBy('the bus', 'it is too large')
     if (message.aggregateId === 'behind') throw undeliverable('not today')
     queue.push(message)
-  })
+  }
   const handOver = async () => {
-    const relay = testRelay(database, { destinations: { bus }, afterDeadLetter: 'hold' })
+    const relay = testRelay(database, {
+      destinations: { bus: handlerPublisher(take) },
+      afterDeadLetter: 'hold',
+    })
     await relay.drain()
     await relay.stop()
   }
