@@ -13,10 +13,26 @@ function canBeDecoded({ username, password, pathname }: URL): boolean {
   }
 }
 
-export const rabbitmqOptions = object({
+/** Of a connection, whatever it is used for. */
+export const connection = {
   url: url({ protocols: ['amqp', 'amqps'], accepts: canBeDecoded, expected: expectedUrl }).describe(
     'address of the broker, with user, password and virtual host: `amqp://user:password@host:5672/vhost`',
   ),
+  connectTimeoutMs: integer({ min: 10, max: 600_000 })
+    .default(5000)
+    .describe('limit for connecting, in milliseconds'),
+  heartbeatSeconds: integer({ min: 1, max: 3600 })
+    .default(10)
+    .describe('interval in which both sides show that they live, in seconds'),
+  ca: string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
+    .optional()
+    .describe('certificates to trust instead of the built-in ones, as PEM text'),
+}
+
+const { url: address, ...otherConnection } = connection
+
+export const rabbitmqOptions = object({
+  url: address,
   exchange: string({
     minLength: 0,
     accepts: (name) => Buffer.byteLength(name) <= 255,
@@ -35,15 +51,7 @@ export const rabbitmqOptions = object({
     .describe(
       "a larger body makes its event a dead letter, in bytes; not above the broker's max_message_size",
     ),
-  connectTimeoutMs: integer({ min: 10, max: 600_000 })
-    .default(5000)
-    .describe('limit for connecting, in milliseconds'),
-  heartbeatSeconds: integer({ min: 1, max: 3600 })
-    .default(10)
-    .describe('interval in which both sides show that they live, in seconds'),
-  ca: string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
-    .optional()
-    .describe('certificates to trust instead of the built-in ones, as PEM text'),
+  ...otherConnection,
   cloudEventsSource: string({ maxLength: 1000 })
     .default('/waybill')
     .describe('first part of the attribute `source` in the CloudEvents formats'),

@@ -10,6 +10,7 @@ import {
   undeliverable,
 } from '../publishing/publisher.ts'
 import { beforeAbort } from './abort.ts'
+import { connectionOptions, frameBytesWanted, where } from './amqp/connection-options.ts'
 import { type Enveloped, toEnvelope } from './amqp/envelope.ts'
 import { closedByMessage, failureOf, toResult, wasInterrupted } from './amqp/outcomes.ts'
 import { type ConnectionClass, type Delivery, type Session, openSession } from './amqp/session.ts'
@@ -18,6 +19,8 @@ import { loadDependency } from './dependency.ts'
 import { type RabbitmqOptions, type RabbitmqSettings, rabbitmqOptions } from './rabbitmq-options.ts'
 
 export type { RabbitmqOptions } from './rabbitmq-options.ts'
+export { rabbitmqSource } from './rabbitmq-source.ts'
+export type { RabbitmqSourceOptions } from './rabbitmq-source.ts'
 
 /**
  * Publishes to an exchange of RabbitMQ, with confirms: persistent messages, `mandatory`, and the properties and
@@ -32,9 +35,6 @@ export async function rabbitmqPublisher(options: RabbitmqOptions & { name?: stri
 
 export const broker: Broker<typeof rabbitmqOptions> = { options: rabbitmqOptions, create: createPublisher }
 
-// RabbitMQ's own default; the library's is 8 KiB, which is also the limit for all headers of a message.
-const frameBytesWanted = 131_072
-
 async function createPublisher(name: string, settings: RabbitmqSettings): Promise<Publisher> {
   const library = await loadDependency('rabbitmq', 'rabbitmq-client', () => import('rabbitmq-client'))
   const Connection = library.Connection as unknown as ConnectionClass
@@ -48,16 +48,7 @@ async function createPublisher(name: string, settings: RabbitmqSettings): Promis
   function connect(): Session {
     if (closed) throw brokerUnavailable(`${name} is closed`)
     if (current?.alive === true) return current
-    current = openSession(Connection, {
-      url,
-      connectionName: `waybill ${name}`,
-      connectionTimeout: settings.connectTimeoutMs,
-      acquireTimeout: settings.connectTimeoutMs,
-      heartbeat: settings.heartbeatSeconds,
-      frameMax: frameBytes,
-      noDelay: true,
-      ...(settings.ca === undefined ? {} : { tls: { ca: settings.ca } }),
-    })
+    current = openSession(Connection, connectionOptions(settings, name, frameBytes))
     return current
   }
 
@@ -167,10 +158,4 @@ async function createPublisher(name: string, settings: RabbitmqSettings): Promis
       throw brokerUnavailable(`${where(url)}: ${describeError(cause, 300)}`, { cause })
     }
   }
-}
-
-/** Host and port: what may be shown of an address with a password. */
-function where(url: string): string {
-  const { protocol, hostname, port } = new URL(url)
-  return `RabbitMQ at ${hostname}:${port || (protocol === 'amqps:' ? '5671' : '5672')}`
 }

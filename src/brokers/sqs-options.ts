@@ -1,8 +1,9 @@
 import { type OptionsInput, type OptionsOf, integer, object, string } from '../options.ts'
 import { namePattern, nameOf } from './aws/names.ts'
-import { awsOptions, usualBytes } from './aws/options.ts'
+import { awsOptions, region, usualBytes } from './aws/options.ts'
 
-function isQueue(text: string): boolean {
+/** The name or the URL of a queue, in which the placeholder may stand. */
+export function isQueue(text: string): boolean {
   const name = nameOf(text)
   const address = text.slice(0, -name.length)
   const fits = namePattern.test(name) && name.replace('{topic}', '').length <= 80
@@ -19,9 +20,7 @@ export const sqsOptions = object({
       'the queue of an event, which must exist; dots of the topic become hyphens. With `.fifo` at the end: FIFO ' +
         'queues, otherwise standard ones',
     ),
-  region: string({ pattern: /^[a-z0-9-]+$/, expected: 'the name of an AWS region' })
-    .optional()
-    .describe("the region, for example `eu-central-1`. Default: the SDK's (`AWS_REGION`, the profile)"),
+  region,
   maxMessageBytes: integer({ min: 1, max: 1_048_576 })
     .default(usualBytes)
     .describe(

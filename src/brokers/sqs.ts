@@ -9,6 +9,8 @@ import { loadDependency } from './dependency.ts'
 import { type SqsOptions, type SqsSettings, sqsOptions } from './sqs-options.ts'
 
 export type { SqsOptions } from './sqs-options.ts'
+export { sqsSource } from './sqs-source.ts'
+export type { SqsSourceOptions } from './sqs-source.ts'
 
 /**
  * Publishes to queues of Amazon SQS, FIFO or standard, in batches. Needs the package `@aws-sdk/client-sqs`, which

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { awsMeanings } from '../../src/brokers/aws/answers.ts'
+import { rabbitmqSourceOptions } from '../../src/brokers/rabbitmq-source.ts'
+import { sqsSourceOptions } from '../../src/brokers/sqs-source.ts'
 import { configurationSpec } from '../../src/configuration/spec.ts'
 import { resolveOptions } from '../../src/options.ts'
 import { brokerTypes, loadBrokerSpecs } from '../../src/brokers/registry.ts'
@@ -15,6 +17,16 @@ describe('the page of each broker', () => {
     const expected = optionTable(specs[type]!, '')
     updateTables(name, new Map([['options', expected]]))
     expect(tablesOf(name).get('options')).toBe(expected)
+  })
+
+  it.each([
+    ['rabbitmq', rabbitmqSourceOptions],
+    ['sqs', sqsSourceOptions],
+  ])('%s describes the options of its source as the sources do', (type, spec) => {
+    const name = `../brokers/${type}.md`
+    const expected = optionTable(spec, '')
+    updateTables(name, new Map([['source options', expected]]))
+    expect(tablesOf(name).get('source options')).toBe(expected)
   })
 
   it.each([...brokerTypes])('%s says what it guarantees', (type) => {

@@ -23,8 +23,8 @@ export interface AwsAccess {
   readonly sns: SNSClient
   /** Makes a queue, FIFO by its name, and answers with its URL. */
   createQueue(name: string, attributes?: Record<string, string>): Promise<string>
-  /** Makes a topic, FIFO by its name, with these queues behind it (raw delivery), and answers with its ARN. */
-  createTopic(name: string, queues: readonly string[]): Promise<string>
+  /** Makes a topic, FIFO by its name, with these queues behind it, and answers with its ARN. Raw delivery: true. */
+  createTopic(name: string, queues: readonly string[], options?: { raw?: boolean }): Promise<string>
 }
 
 export interface AwsServer extends AwsAccess {
@@ -132,7 +132,7 @@ function createAccess(url: string): AwsAccess {
       const command = new CreateQueueCommand({ QueueName, Attributes: { ...fifo, ...attributes } })
       return (await sqs.send(command)).QueueUrl!
     },
-    async createTopic(Name, queues) {
+    async createTopic(Name, queues, { raw = true } = {}) {
       const Attributes = Name.endsWith('.fifo') ? { FifoTopic: 'true' } : {}
       const { TopicArn } = await sns.send(new CreateTopicCommand({ Name, Attributes }))
       for (const queue of queues) {
@@ -141,7 +141,7 @@ function createAccess(url: string): AwsAccess {
             TopicArn,
             Protocol: 'sqs',
             Endpoint: await arnOf(queue),
-            Attributes: { RawMessageDelivery: 'true' },
+            Attributes: { RawMessageDelivery: String(raw) },
           }),
         )
       }

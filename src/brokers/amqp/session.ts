@@ -156,7 +156,7 @@ async function closeInOrder(connection: Connection, channels: readonly Channel[]
 }
 
 /** The library cuts bodies to the size it asked for, also when the broker allowed less: so it must be known. */
-function frameBytes(connection: Connection): number {
+export function frameBytes(connection: Connection): number {
   const { _state } = connection as unknown as { _state?: { frameMax?: number } }
   return _state?.frameMax ?? Number.POSITIVE_INFINITY
 }

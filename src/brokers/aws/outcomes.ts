@@ -70,17 +70,23 @@ function retry(error: Error): PublishResult {
   return { status: 'retry', error }
 }
 
-function sentenceOf(
+interface SentenceContext extends Pick<OutcomeContext, 'kind' | 'place' | 'region'> {
+  /** What else to do when it does not exist. */
+  readonly otherwise?: string
+}
+
+/** What happened, in one sentence, without the name of the destination or source. */
+export function sentenceOf(
   meaning: AwsMeaning,
   code: string,
   text: string,
-  { kind, place, region }: OutcomeContext,
+  { kind, place, region, otherwise = 'give the event another topic by a route' }: SentenceContext,
 ): string {
   const which = `${kind} ${JSON.stringify(nameOf(place))}`
   const said = text === '' ? code : `${code}: ${text}`
   switch (meaning) {
     case 'missing':
-      return `there is no ${which} in ${region} (${code}): create it, or give the event another topic by a route`
+      return `there is no ${which} in ${region} (${code}): create it, or ${otherwise}`
     case 'denied':
       return `${which} may not be used (${said}): allow it in the policies of the role, the ${kind} and its key`
     case 'credentials':
