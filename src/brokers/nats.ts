@@ -11,15 +11,16 @@ import {
 } from '../publishing/publisher.ts'
 import { beforeAbort, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
-import { loadDependency } from './dependency.ts'
 import { type NatsOptions, type NatsSettings, natsOptions } from './nats-options.ts'
 import { hostAndPort } from './nats/connect-options.ts'
-import { type NatsLibrary, type NatsPublishing, openNats } from './nats/connection.ts'
+import { type NatsLink, openNats } from './nats/connection.ts'
 import { type NatsMessage, toNatsMessage } from './nats/envelope.ts'
+import { loadNats } from './nats/library.ts'
 import { natsResult } from './nats/outcomes.ts'
 import { createSessions } from './sessions.ts'
 
-export type { NatsOptions } from './nats-options.ts'
+export type { NatsOptions, NatsSourceOptions } from './nats-options.ts'
+export { natsSource } from './nats-source.ts'
 
 /**
  * Publishes to streams of NATS JetStream, each event confirmed: subjects, headers and answers as
@@ -35,20 +36,14 @@ export async function natsPublisher(options: NatsOptions & { name?: string }): P
 export const broker: Broker<typeof natsOptions> = { options: natsOptions, create: createPublisher }
 
 async function createPublisher(name: string, settings: NatsSettings): Promise<Publisher> {
-  const transport = await loadDependency(
-    'nats',
-    '@nats-io/transport-node',
-    () => import('@nats-io/transport-node'),
-  )
-  const { jetstream } = await loadDependency('nats', '@nats-io/jetstream', () => import('@nats-io/jetstream'))
-  const library: NatsLibrary = { ...transport, jetstream }
+  const library = await loadNats()
   const encoder = createEncoder({ binding: 'nats', cloudEventsSource: settings.cloudEventsSource })
   const where = `NATS at ${[settings.url].flat().map(hostAndPort).join(', ')}`
   const sessions = createSessions({ name, where }, () => openNats(library, name, settings))
 
   function prepare(message: Message, maxPayload: number): NatsMessage | PublishResult {
     try {
-      const rules = { createHeaders: transport.headers, maxPayload, stream: settings.stream }
+      const rules = { createHeaders: library.headers, maxPayload, stream: settings.stream }
       return toNatsMessage(message, encoder, rules)
     } catch (error) {
       return hasCode(error, 'EVENT_UNDELIVERABLE')
@@ -58,7 +53,7 @@ async function createPublisher(name: string, settings: NatsSettings): Promise<Pu
   }
 
   async function publishOn(
-    connection: NatsPublishing,
+    connection: NatsLink,
     messages: readonly Message[],
     { signal, onPublished }: PublishCall,
   ): Promise<{ results: PublishResult[]; answered: boolean }> {
@@ -124,7 +119,7 @@ async function createPublisher(name: string, settings: NatsSettings): Promise<Pu
   }
 }
 
-async function answerTo(connection: NatsPublishing, message: NatsMessage) {
+async function answerTo(connection: NatsLink, message: NatsMessage) {
   try {
     return await connection.publish(message)
   } catch (error) {

@@ -1,4 +1,4 @@
-import { type OptionsInput, type OptionsOf, integer, object, string, url } from '../options.ts'
+import { type OptionsInput, type OptionsOf, integer, list, object, oneOf, string, url } from '../options.ts'
 
 /** User and password are decoded for AUTH; the path is the number of a database. */
 function isComplete({ username, password, pathname, hostname }: URL): boolean {
@@ -10,7 +10,8 @@ function isComplete({ username, password, pathname, hostname }: URL): boolean {
   }
 }
 
-export const redisStreamsOptions = object({
+/** What every connection to Redis needs, to publish or to consume. */
+const { url: address, ...connection } = {
   url: url({
     protocols: ['redis', 'rediss'],
     accepts: isComplete,
@@ -21,6 +22,16 @@ export const redisStreamsOptions = object({
     'address of the server, with user, password and number of the database: `redis://user:password@host:6379/0`; ' +
       '`rediss://` is TLS',
   ),
+  connectTimeoutMs: integer({ min: 10, max: 600_000 })
+    .default(5000)
+    .describe('limit for connecting, in milliseconds'),
+  ca: string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
+    .optional()
+    .describe('certificates to trust instead of the built-in ones, as PEM text'),
+}
+
+export const redisStreamsOptions = object({
+  url: address,
   maxLength: integer({ min: 1, max: Number.MAX_SAFE_INTEGER })
     .optional()
     .describe(
@@ -31,17 +42,36 @@ export const redisStreamsOptions = object({
     .describe(
       "a larger body makes its event a dead letter, in bytes; not above the server's proto-max-bulk-len",
     ),
-  connectTimeoutMs: integer({ min: 10, max: 600_000 })
-    .default(5000)
-    .describe('limit for connecting, in milliseconds'),
-  ca: string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
-    .optional()
-    .describe('certificates to trust instead of the built-in ones, as PEM text'),
+  ...connection,
   cloudEventsSource: string({ maxLength: 1000 })
     .default('/waybill')
     .describe('first part of the attribute `source` in the CloudEvents formats'),
 })
 
+export const redisStreamsSourceOptions = object({
+  url: address,
+  streams: list(string(), { min: 1, max: 100 }).describe('the streams to read; one that is missing is made'),
+  group: string({ maxLength: 255 }).describe(
+    'name of the consumer group of this service; it is made when it does not exist, and begins with the oldest entry',
+  ),
+  readers: oneOf('exclusive', 'shared')
+    .default('exclusive')
+    .describe(
+      'who reads. `exclusive`: one process, others stand by, in order. `shared`: all at once, and without order',
+    ),
+  prefetch: integer({ min: 1, max: 10_000 })
+    .default(100)
+    .describe('entries that may be without an answer at once'),
+  claimAfterMs: integer({ min: 1000, max: 3_600_000 })
+    .default(10_000)
+    .describe('after so many milliseconds the entries of a process that died are given to another one'),
+  ...connection,
+})
+
 export type RedisStreamsSettings = OptionsOf<typeof redisStreamsOptions>
+export type RedisStreamsSourceSettings = OptionsOf<typeof redisStreamsSourceOptions>
+export type RedisConnectionSettings = Pick<RedisStreamsSettings, 'url' | 'connectTimeoutMs' | 'ca'>
 /** What a user may write for a destination of Redis Streams. */
 export type RedisStreamsOptions = OptionsInput<typeof redisStreamsOptions>
+/** What a user may write for `redisStreamsSource`. */
+export type RedisStreamsSourceOptions = OptionsInput<typeof redisStreamsSourceOptions>

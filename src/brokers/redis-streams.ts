@@ -22,7 +22,8 @@ import { belongsElsewhere, redisResult } from './redis/outcomes.ts'
 import { type Added, addEntries } from './redis/transactions.ts'
 import { createSessions } from './sessions.ts'
 
-export type { RedisStreamsOptions } from './redis-streams-options.ts'
+export type { RedisStreamsOptions, RedisStreamsSourceOptions } from './redis-streams-options.ts'
+export { redisStreamsSource } from './redis-streams-source.ts'
 
 /**
  * Adds each event to a stream of Redis (`XADD`), those of one call in one round trip. Fields, answers and limits are

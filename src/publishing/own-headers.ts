@@ -1,6 +1,5 @@
 import type { BindingRules } from './bindings.ts'
 import { unfoldHeaders } from './fold.ts'
-import { isReservedHeader } from './headers.ts'
 import type { Delivery } from './source.ts'
 
 /**
@@ -12,7 +11,7 @@ export function ownHeaders(
   rules: BindingRules,
   contentType: string,
 ): Readonly<Record<string, string>> {
-  const { names, decodeValue } = rules
+  const { names, decodeValue, reserves } = rules
   const prefix = rules.cloudEventsPrefix.toLowerCase()
   const ours = new Set(
     Object.values(names as unknown as Record<string, string>).map((name) => name.toLowerCase()),
@@ -24,7 +23,7 @@ export function ownHeaders(
     if (lower === 'traceparent' || lower === 'tracestate') own.set(lower, value)
     else if (ours.has(lower) && !isCloudEvent) continue
     else if (lower.startsWith(prefix) || lower === 'content-type' || own.has(name)) continue
-    else if (binding === 'http' && isTransport(lower)) continue
+    else if (reserves(name) || (binding === 'http' && isTransport(lower))) continue
     else own.set(name, decodeValue(value))
   }
   return Object.fromEntries(own)
@@ -34,5 +33,5 @@ export function ownHeaders(
 const transport = new Set(['accept', 'accept-encoding', 'accept-language', 'user-agent', 'forwarded', 'via'])
 
 function isTransport(lower: string): boolean {
-  return transport.has(lower) || isReservedHeader(lower) || lower.startsWith('x-forwarded-')
+  return transport.has(lower) || lower.startsWith('x-forwarded-')
 }

@@ -73,6 +73,17 @@ describeWith('nats-server', 'the connection to NATS', () => {
     await expect.poll(() => proxy.connections).toBe(1)
   })
 
+  it('that is lost under a call, and cannot be made again, is an outage', async () => {
+    const { publisher, proxy } = await natsThroughProxy()
+    await publishOne(publisher)
+    proxy.delay(200)
+    const call = publish(publisher, [testMessage({ topic: 'a subject that NATS refuses' }), testMessage()])
+    await new Promise(setImmediate)
+    await proxy.down()
+    const refused = { code: 'BROKER_UNAVAILABLE', message: expect.stringContaining('connection refused') }
+    expect(await call).toMatchObject([{ status: 'reject' }, { status: 'retry', error: refused }])
+  })
+
   it('is shared by calls, and one that ends without an answer does not fail the others', async () => {
     const { publisher, proxy } = await natsThroughProxy()
     await publishOne(publisher)
@@ -202,7 +213,6 @@ describeWith('nats-server', 'who connects to NATS', () => {
   it('may use TLS, and trusts the given certificates alone', async () => {
     const { port } = await startNats((folder) => tls(folder, false))
     await healthy({ url: `tls://localhost:${port}`, ca: cert })
-    // Also by an address, which must be in the certificate.
     await healthy({ url: `tls://127.0.0.1:${port}`, ca: cert })
     await healthy({ url: `nats://127.0.0.1:${port}`, ca: cert })
     expect(await failure(healthy({ url: `tls://127.0.0.1:${port}` }))).toMatchObject({
@@ -212,6 +222,20 @@ describeWith('nats-server', 'who connects to NATS', () => {
     const stranger = selfSignedCertificate().cert
     expect(await failure(healthy({ url: `nats://127.0.0.1:${port}`, ca: stranger }))).toMatchObject({
       code: 'BROKER_UNAVAILABLE',
+    })
+  })
+
+  it.each(['127.0.0.1', 'localhost'] as const)('compares the certificate with %s', async (name) => {
+    const own = selfSignedCertificate([name])
+    const { port } = await startNats(
+      (folder) => `tls {
+        cert_file: ${file(folder, 'cert.pem', own.cert)}, key_file: ${file(folder, 'key.pem', own.key)} }`,
+    )
+    const other = name === 'localhost' ? '127.0.0.1' : 'localhost'
+    await healthy({ url: `tls://${name}:${port}`, ca: own.cert })
+    expect(await failure(healthy({ url: `tls://${other}:${port}`, ca: own.cert }))).toMatchObject({
+      code: 'BROKER_UNAVAILABLE',
+      message: expect.stringContaining('does not match certificate'),
     })
   })
 

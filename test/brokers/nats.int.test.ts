@@ -139,7 +139,11 @@ describeWith('nats-server', 'NATS JetStream', () => {
         { status: 'published' },
         { status: 'reject', error: { message: expect.stringContaining(`has ${limit + 1} bytes`) } },
       ])
-      expect((await stored(fits))[0]!.body).toBe(fits.body)
+      const [got] = await stored(fits)
+      expect(got!.body).toBe(fits.body)
+      const lines = Object.entries(got!.headers).map(([name, value]) => `${name}: ${value}\r\n`)
+      const carried = `NATS/1.0\r\n${lines.join('')}\r\n${fits.body}`
+      expect(carried).toHaveLength(limit)
 
       const headersOf = (length: number) => testMessage({ headers: { own: 'x'.repeat(length) } })
       const [, headerBytes] = /headers have (\d+) bytes/.exec(

@@ -59,6 +59,20 @@ describeWith('redis-server', 'the connection to Redis', () => {
     expect(proxy.accepted).toBe(2)
   })
 
+  it('that is lost under a call, and cannot be made again, is an outage', async () => {
+    const { publisher, proxy } = await streamsThroughProxy()
+    await publishOne(publisher)
+    proxy.delay(200)
+    const call = publish(publisher, [testMessage(), testMessage()])
+    await new Promise(setImmediate)
+    await proxy.down()
+    const refused = { code: 'BROKER_UNAVAILABLE', message: expect.stringContaining('ECONNREFUSED') }
+    expect(await call).toMatchObject([
+      { status: 'retry', error: refused },
+      { status: 'retry', error: refused },
+    ])
+  })
+
   it('is shared by calls, and one that ends without an answer does not fail the others', async () => {
     const { publisher, proxy } = await streamsThroughProxy()
     await publishOne(publisher)

@@ -1,5 +1,6 @@
-import { redisStreamsPublisher } from '../../src/brokers/redis-streams.ts'
+import { redisStreamsPublisher, redisStreamsSource } from '../../src/brokers/redis-streams.ts'
 import type { PublisherSubject } from '../../src/testing/publisher-bench.ts'
+import type { SourceSubject } from '../../src/testing/source-bench.ts'
 import { createProxy } from '../support/proxy.ts'
 import { connectRedis, readStream } from '../support/redis-stream.ts'
 import { startRedis } from '../support/redis.ts'
@@ -43,6 +44,42 @@ export function redisStreamsSubject(name: string): PublisherSubject {
           redis.disconnect()
           await proxy.close()
           await server?.stop()
+        },
+      }
+    },
+  }
+}
+
+/** For the contract of sources. */
+export function redisStreamsSourceSubject(name: string, readers: 'exclusive' | 'shared'): SourceSubject {
+  return {
+    name,
+    features: {
+      ordering: readers === 'exclusive' ? 'aggregate' : 'none',
+      holding: true,
+      headers: true,
+      cut: true,
+      restart: true,
+    },
+    async setUp() {
+      const server = await startRedis()
+      const proxy = await createProxy(server.port)
+      const publisher = await redisStreamsPublisher({ url: server.url })
+      const url = `redis://127.0.0.1:${proxy.port}`
+      const options = { url, streams: [stream], group: 'contract', readers, claimAfterMs: 3000 }
+      return {
+        create: () => redisStreamsSource(options),
+        async send(messages) {
+          const results = await publisher.publish(messages, { signal: AbortSignal.timeout(10_000) })
+          for (const result of results) if (result.status !== 'published') throw result.error
+        },
+        cut: async () => proxy.reset(),
+        stop: () => server.kill('SIGTERM'),
+        start: () => server.restart(),
+        async tearDown() {
+          await publisher.close()
+          await proxy.close()
+          await server.stop()
         },
       }
     },

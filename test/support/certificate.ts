@@ -1,7 +1,12 @@
 import { type KeyObject, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 
-/** A certificate of its own for `127.0.0.1` and `localhost`, made here so that no private key is kept anywhere. */
-export function selfSignedCertificate(): { key: string; cert: string } {
+/**
+ * A certificate of its own for `127.0.0.1` and `localhost`, or for one of them, made here so that no private key is
+ * kept anywhere.
+ */
+export function selfSignedCertificate(
+  names: readonly ('127.0.0.1' | 'localhost')[] = ['127.0.0.1', 'localhost'],
+): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const algorithm = sequence(objectId('2a8648ce3d040302')) // ecdsa-with-SHA256
   const name = sequence(set(sequence(objectId('550403'), element(0x0c, Buffer.from('waybill test')))))
@@ -14,7 +19,7 @@ export function selfSignedCertificate(): { key: string; cert: string } {
     validity,
     name,
     spki(publicKey),
-    element(0xa3, sequence(alternativeNames())),
+    element(0xa3, sequence(alternativeNames(names))),
   )
   const signature = sign('sha256', body, privateKey)
   const der = sequence(body, algorithm, bitString(signature))
@@ -24,9 +29,11 @@ export function selfSignedCertificate(): { key: string; cert: string } {
   }
 }
 
-function alternativeNames(): Buffer {
-  const names = sequence(element(0x87, Buffer.from([127, 0, 0, 1])), element(0x82, Buffer.from('localhost')))
-  return sequence(objectId('551d11'), element(0x04, names))
+function alternativeNames(names: readonly string[]): Buffer {
+  const encoded = names.map((name) =>
+    name === 'localhost' ? element(0x82, Buffer.from(name)) : element(0x87, Buffer.from([127, 0, 0, 1])),
+  )
+  return sequence(objectId('551d11'), element(0x04, sequence(...encoded)))
 }
 
 function spki(key: KeyObject): Buffer {

@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from '@nats-io/transport-node'
-import type { NatsSettings } from '../nats-options.ts'
+import type { NatsConnectionSettings } from '../nats-options.ts'
 import type { NatsLibrary } from './connection.ts'
 
 const defaultPort = '4222'
@@ -11,7 +11,7 @@ export function connectOptions(
   library: NatsLibrary,
   name: string,
   server: string,
-  settings: NatsSettings,
+  settings: NatsConnectionSettings,
 ): ConnectionOptions {
   const url = new URL(server)
   const tls = tlsOptions(url, settings)
@@ -37,7 +37,7 @@ function credentials(library: NatsLibrary, url: URL, creds: string | undefined):
   return pass === '' ? { token: user } : { user, pass }
 }
 
-function tlsOptions(url: URL, { ca, cert, key }: NatsSettings): ConnectionOptions['tls'] {
+function tlsOptions(url: URL, { ca, cert, key }: NatsConnectionSettings): ConnectionOptions['tls'] {
   if (url.protocol !== 'tls:' && ca === undefined && cert === undefined) return undefined
   // The client would compare the certificate of a server that has an address for a name with `localhost`.
   const checked = { host: url.hostname.replace(/^\[(.*)\]$/, '$1') }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
-import type { JetStreamClient, PubAck } from '@nats-io/jetstream'
-import type { Authenticator, ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
-import type { NatsSettings } from '../nats-options.ts'
+import type { JetStreamClient, JetStreamManager, PubAck } from '@nats-io/jetstream'
+import type { Authenticator, ConnectionOptions, MsgHdrs, NatsConnection } from '@nats-io/transport-node'
+import type { NatsConnectionSettings } from '../nats-options.ts'
 import type { Connection } from '../sessions.ts'
 import { connectOptions } from './connect-options.ts'
 import type { NatsMessage } from './envelope.ts'
@@ -12,10 +12,14 @@ import { trackSockets } from './sockets.ts'
 export interface NatsLibrary {
   connect(options: ConnectionOptions): Promise<NatsConnection>
   credsAuthenticator(creds: Uint8Array): Authenticator
+  headers(): MsgHdrs
   jetstream(connection: NatsConnection): JetStreamClient
+  jetstreamManager(connection: NatsConnection, options: { checkAPI: boolean }): Promise<JetStreamManager>
 }
 
-export interface NatsPublishing extends Connection {
+export interface NatsLink extends Connection {
+  /** The client's connection, once it is ready. */
+  readonly client: NatsConnection
   /** Largest message that the server takes, headers included, in bytes; Infinity before it said so. */
   readonly maxPayload: number
   /** Publishes to JetStream; rejects with the client's error. */
@@ -28,8 +32,7 @@ export interface NatsPublishing extends Connection {
 const ackTimeoutMs = 2 ** 31 - 1
 
 /** Connects to one of the servers, in random order. */
-export function openNats(library: NatsLibrary, name: string, settings: NatsSettings): NatsPublishing {
-  const expected = settings.stream === undefined ? {} : { expect: { streamName: settings.stream } }
+export function openNats(library: NatsLibrary, name: string, settings: NatsConnectionSettings): NatsLink {
   let connection: NatsConnection | undefined
   let jetstream: JetStreamClient | undefined
   let attempt: { destroy(): void } | undefined
@@ -61,14 +64,9 @@ export function openNats(library: NatsLibrary, name: string, settings: NatsSetti
     ended = true
   }
 
-  async function publish({ subject, data, headers, messageId }: NatsMessage): Promise<PubAck> {
+  async function publish({ subject, data, headers }: NatsMessage): Promise<PubAck> {
     try {
-      return await jetstream!.publish(subject, data, {
-        headers,
-        msgID: messageId,
-        timeout: ackTimeoutMs,
-        ...expected,
-      })
+      return await jetstream!.publish(subject, data, { headers, timeout: ackTimeoutMs })
     } catch (error) {
       // The requests are told sooner than everybody else.
       if (natsFailureOf(error) === 'lost') ended = true
@@ -90,6 +88,10 @@ export function openNats(library: NatsLibrary, name: string, settings: NatsSetti
     ready,
     get alive() {
       return !ended && connection?.isClosed() !== true
+    },
+    get client() {
+      if (connection === undefined) throw new Error('the connection is not ready')
+      return connection
     },
     get maxPayload() {
       return connection?.info?.max_payload ?? Infinity

@@ -1,5 +1,5 @@
 import type { MsgHdrs } from '@nats-io/transport-node'
-import type { Encoder } from '../../publishing/format.ts'
+import type { Encoder, HeaderPair } from '../../publishing/format.ts'
 import { showName } from '../../publishing/headers.ts'
 import { type Message, undeliverable } from '../../publishing/publisher.ts'
 
@@ -8,15 +8,13 @@ export interface EnvelopeRules {
   readonly createHeaders: () => MsgHdrs
   /** Largest message that the server takes, headers included, in bytes. */
   readonly maxPayload: number
-  /** The stream that is expected, which travels as a header. */
+  /** The stream that is expected. */
   readonly stream: string | undefined
 }
 
 /** A message in the terms of NATS. */
 export interface NatsMessage {
   readonly subject: string
-  /** Becomes `Nats-Msg-Id`, by which JetStream deduplicates. */
-  readonly messageId: string
   readonly headers: MsgHdrs
   readonly data: Uint8Array
 }
@@ -28,17 +26,17 @@ const maxHeaderBytes = 65_535
 
 /** @throws EVENT_UNDELIVERABLE when NATS cannot carry it */
 export function toNatsMessage(message: Message, encoder: Encoder, rules: EnvelopeRules): NatsMessage {
-  const { topic: subject, messageId } = message
+  const { topic: subject } = message
   checkSubject(subject)
   const { body, headers: pairs } = encoder.encode(message)
   const data = Buffer.from(body, 'utf8')
   const headers = rules.createHeaders()
-  // The first line, the empty last one, and what the client adds.
-  let headerBytes = 12 + headerLine('Nats-Msg-Id', messageId)
-  if (rules.stream !== undefined) headerBytes += headerLine('Nats-Expected-Stream', rules.stream)
-  for (const [name, value] of pairs) {
+  // The first line and the empty last one.
+  let headerBytes = 12
+  for (const [name, value] of [...orders(message, rules), ...pairs]) {
     headers.append(name, value)
-    headerBytes += headerLine(name, value)
+    // Names and values are ASCII here.
+    headerBytes += name.length + value.length + 4
   }
   if (headerBytes > maxHeaderBytes) {
     throw undeliverable(`the headers have ${headerBytes} bytes, more than the ${maxHeaderBytes} of JetStream`)
@@ -49,12 +47,13 @@ export function toNatsMessage(message: Message, encoder: Encoder, rules: Envelop
       `the message has ${bytes} bytes with its headers, more than the ${rules.maxPayload} of the server's max_payload`,
     )
   }
-  return { subject, messageId, headers, data }
+  return { subject, headers, data }
 }
 
-/** Names and values are ASCII here. */
-function headerLine(name: string, value: string): number {
-  return name.length + value.length + 4
+/** What JetStream is told: by which id it deduplicates, and which stream it must be. */
+function orders({ messageId }: Message, { stream }: EnvelopeRules): HeaderPair[] {
+  const id = ['Nats-Msg-Id', messageId] as const
+  return stream === undefined ? [id] : [id, ['Nats-Expected-Stream', stream]]
 }
 
 const forbidden = /[\x00-\x20\x7f*>]/

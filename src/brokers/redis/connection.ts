@@ -1,5 +1,5 @@
 import type { Redis, RedisOptions } from 'ioredis'
-import type { RedisStreamsSettings } from '../redis-streams-options.ts'
+import type { RedisConnectionSettings } from '../redis-streams-options.ts'
 import type { Connection } from '../sessions.ts'
 
 /** The constructor of `ioredis`, which is loaded only when it is used. */
@@ -15,8 +15,13 @@ export interface RedisConnection extends Connection {
  * One connection that queues nothing while the server is away, tries nothing again, and is never opened again: by
  * default the client keeps commands for ever.
  */
-export function openRedis(Redis: RedisClass, name: string, settings: RedisStreamsSettings): RedisConnection {
-  const redis = new Redis({ ...address(settings), ...behaviour(name, settings.connectTimeoutMs) })
+export function openRedis(
+  Redis: RedisClass,
+  name: string,
+  settings: RedisConnectionSettings,
+  further: RedisOptions = {},
+): RedisConnection {
+  const redis = new Redis({ ...address(settings), ...behaviour(name, settings.connectTimeoutMs), ...further })
   let ended = false
   let problem: Error | undefined
   redis.on('error', (error: Error) => {
@@ -74,7 +79,7 @@ export function openRedis(Redis: RedisClass, name: string, settings: RedisStream
   }
 }
 
-function address({ url, ca }: RedisStreamsSettings): RedisOptions {
+function address({ url, ca }: RedisConnectionSettings): RedisOptions {
   const { protocol, hostname, port, username, password, pathname } = new URL(url)
   const host = hostname.replace(/^\[(.*)\]$/, '$1')
   return {
