@@ -4,6 +4,7 @@ import { type Children, compileChildren } from './children.ts'
 import { type Flags, parseFlags, usage } from './flags.ts'
 import { describeMachine } from './machine.ts'
 import type { Context, Figure, Part, Section } from './part.ts'
+import { auditPart } from './parts/audit.ts'
 import { claimPart } from './parts/claim.ts'
 import { entrants } from './parts/contestants.ts'
 import { drainPart } from './parts/drain.ts'
@@ -27,6 +28,7 @@ const parts: readonly Part[] = [
   memoryPart,
   publishersPart,
   operationsPart,
+  auditPart,
 ]
 
 const began = performance.now()

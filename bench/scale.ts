@@ -27,6 +27,8 @@ export interface Scale {
     seconds: number
     pruneBatches: number
   }
+  /** Revisions of one publication. */
+  audit: { revisions: number }
 }
 
 const full: Scale = {
@@ -47,6 +49,7 @@ const full: Scale = {
   memory: { pending: 1_000_000, seconds: 15 },
   publishers: { batchSize: 200, batches: 150, warmUpBatches: 50, rounds: 5 },
   operations: { kept: 10_000_000, pending: 300_000, seconds: 15, pruneBatches: 200 },
+  audit: { revisions: 1_000_000 },
 }
 
 const quick: Scale = {
@@ -67,6 +70,7 @@ const quick: Scale = {
   memory: { pending: 100_000, seconds: 4 },
   publishers: { batchSize: 200, batches: 50, warmUpBatches: 25, rounds: 3 },
   operations: { kept: 400_000, pending: 12_000, seconds: 4, pruneBatches: 20 },
+  audit: { revisions: 50_000 },
 }
 
 /** `rounds` overrides the number of rounds of every part. */

@@ -39,6 +39,9 @@ export const targets: Readonly<Record<string, Target>> = {
   'operations.slowest_statement_ms': atMost(1000),
   'operations.table_scans': atMost(0),
   'operations.memory_mb': atMost(150),
+  'audit.million_s': atMost(60),
+  'audit.slowest_statement_ms': atMost(1000),
+  'audit.memory_mb': atMost(150),
 }
 
 export function reaches(value: number, { compare, required }: Target): boolean {

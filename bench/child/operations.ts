@@ -2,6 +2,8 @@ import { type Connection, createConnection } from '../../src/database/connection
 import { listDeadLetters, retryDeadLetters } from '../../src/operations/dead-letters.ts'
 import { listEvents } from '../../src/operations/list-events.ts'
 import { prune } from '../../src/operations/prune.ts'
+import { auditPublication } from '../../src/publications/audit.ts'
+import { createPublication } from '../../src/publications/publication.ts'
 import { takeSample } from '../../src/operations/sample.ts'
 import { readStatus } from '../../src/operations/status.ts'
 import { eventStates } from '../../src/types.ts'
@@ -11,6 +13,13 @@ const schema = 'waybill'
 /** A page that finds nothing looks for so long. */
 const timeLimitMs = 1_000
 const rssEveryMs = 20
+
+const notes = createPublication('note', {
+  source: { table: 'notes', id: 'id', revision: 'revision', keeps: 'latest' },
+  ...{ pendingLimitSeconds: 30, owners: {}, reads: [] },
+  consumers: ['public-list'],
+  projections: [{ name: 'public_notes', table: 'public_notes' }],
+})
 
 /** What an operator may do, and the commands that do it. */
 const operations: Readonly<Record<string, (db: Connection, job: OperationsJob) => Promise<unknown>>> = {
@@ -35,6 +44,10 @@ const operations: Readonly<Record<string, (db: Connection, job: OperationsJob) =
     return prune(db, schema, { processedDays: 5, mayContinue: async () => ++batches < pruneBatches })
   },
   'prune --dry-run': (db) => prune(db, schema, { processedDays: 5, dryRun: true }),
+  audit(db) {
+    const place = { db, schema }
+    return auditPublication({ outbox: place, databaseOf: () => place }, notes)
+  },
   'dead retry --all': (db) => retryDeadLetters(db, schema, { all: true, decidedBy: 'the benchmark' }),
 }
 
