@@ -1,0 +1,147 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, expect, test } from 'vitest'
+import { type AdminServer, createAdminServer, createHousekeeping } from '../../src/admin/server.ts'
+import { createTelemetry } from '../../src/telemetry/events.ts'
+import { createMetrics } from '../../src/telemetry/metrics.ts'
+import { answers, consumed, database, note, projected, relay, save } from '../publications/fixtures/notes.ts'
+import { type PageOptions, type TestPage, startBrowser } from '../support/browser.ts'
+import { atEndOfFile } from '../support/cleanups.ts'
+import { projectFolder } from '../support/processes.ts'
+import { describeWith } from '../support/services.ts'
+
+const pictures = join(projectFolder, 'test/output/pages')
+const token = 'a-long-secret'
+/** What nobody should put into an id, and somebody will. */
+const hostile = `<script>hit=1</script><img src=x onerror=hit=1>"'&\u202eevil\u2066 ${'x'.repeat(120)}`
+
+let open: string
+let closed: string
+let openPage: (options?: PageOptions) => Promise<TestPage>
+
+async function serve(options: { token?: string } = {}): Promise<string> {
+  const telemetry = createTelemetry()
+  const server: AdminServer = createAdminServer({
+    port: 0,
+    ...options,
+    database: { databaseUrl: database.url, schema: database.schema },
+    health: () => ({ live: true, ready: true, reason: null }),
+    metrics: createMetrics({ telemetry }),
+    telemetry,
+    publications: { note: { ...note, reads: [...note.reads, { ...note.reads[0]!, name: 'mobile API' }] } },
+  })
+  atEndOfFile(() => server.stop())
+  return (await server.start()).url
+}
+
+/** As a relay does beside its work. */
+async function audit(): Promise<void> {
+  const telemetry = createTelemetry()
+  const housekeeping = createHousekeeping({
+    ...{ databaseUrl: database.url, schema: database.schema, telemetry, retention: false },
+    ...{ relayId: '0197f6a0-2f43-7cc0-8000-5b1f0c0f7d11', publications: { note } },
+  })
+  const taken = new Promise((resolve) => telemetry.on('audit.taken', resolve))
+  housekeeping.start()
+  await taken
+  await housekeeping.stop()
+}
+
+async function plantStates(): Promise<void> {
+  await save('old-path', 3, { withIntent: false })
+  for (const id of ['cached', 'refused', 'well', hostile]) await save(id, 7)
+  await relay()
+  for (const id of ['cached', 'well']) {
+    await consumed(id, 7)
+    await projected(id, 7)
+  }
+  await consumed('refused', 7, 'rejected')
+  await consumed(hostile, 7, 'rejected')
+  await database.query('UPDATE "waybill".processed_events SET error = $1 WHERE aggregate_id = $2', [
+    `<b>${'no title '.repeat(1200)}`,
+    hostile,
+  ])
+  answers.set('cached', {
+    body: '{"revision": 6}',
+    headers: { age: '300', 'cache-control': 'public, max-age=600', etag: '"6"' },
+  })
+  answers.set('well', { body: '{"revision": 7}' })
+  answers.set(hostile, { status: 302, body: '', headers: { location: `/${'y'.repeat(3000)}` } })
+  await save('waiting', 1)
+}
+
+const pathOf = (id: string) => `/trace?${new URLSearchParams({ type: 'note', id, revision: '' }).toString()}`
+
+/** What is wider than the window, and text that is too pale; as text, for it runs in the page. */
+const look = `(() => {
+  const numbers = (color) => color.match(/[\\d.]+/g).map(Number)
+  const light = (color) => {
+    const [r, g, b] = numbers(color).slice(0, 3).map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+  }
+  const backOf = (at) => {
+    for (; at; at = at.parentElement) {
+      const color = getComputedStyle(at).backgroundColor
+      if (numbers(color)[3] !== 0) return color
+    }
+    return 'rgb(255, 255, 255)'
+  }
+  const pale = []
+  for (const at of document.querySelectorAll('body *')) {
+    if (![...at.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== '')) continue
+    const [a, b] = [light(getComputedStyle(at).color), light(backOf(at))].sort((x, y) => y - x)
+    if ((a + 0.05) / (b + 0.05) < 4.5) pale.push(at.outerHTML.slice(0, 100))
+  }
+  const wide = [...document.querySelectorAll('body *')].filter((at) => !at.closest('.vh') && at.getBoundingClientRect().right > innerWidth + 1)
+  return {
+    pale,
+    wide: wide.map((at) => at.outerHTML.slice(0, 100)),
+    scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+  }
+})()`
+
+async function picture(page: TestPage, name: string): Promise<void> {
+  await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
+}
+
+describeWith('chromium', 'the pages in a browser', () => {
+  beforeAll(async () => {
+    mkdirSync(pictures, { recursive: true })
+    ;[open, closed, openPage] = [await serve(), await serve({ token }), await startBrowser()]
+    await plantStates()
+    await audit()
+  })
+
+  test.each([
+    { width: 1280, dark: false },
+    { width: 1280, dark: true },
+    { width: 400, dark: false },
+    { width: 400, dark: true },
+  ])('are legible in a window of %o, whatever text they show', async (options) => {
+    const page = await openPage(options)
+    const pages = {
+      start: '/',
+      login: '/login?next=/trace',
+      form: '/trace',
+      'old-path': pathOf('old-path'),
+      waiting: pathOf('waiting'),
+      cached: pathOf('cached'),
+      refused: pathOf('refused'),
+      well: pathOf('well'),
+      hostile: pathOf(hostile),
+      unknown: pathOf(`nobody ${'z'.repeat(240)}`),
+      publications: '/publications',
+    }
+    for (const [name, path] of Object.entries(pages)) {
+      await page.goto((name === 'login' ? closed : open) + path)
+      expect(await page.evaluate(look), name).toEqual({ pale: [], wide: [], scrolls: false })
+      expect(await page.getByRole('main').count()).toBe(1)
+      expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1)
+      await picture(page, `${name}-${options.width}${options.dark ? '-dark' : ''}`)
+    }
+    expect(await page.evaluate('typeof hit')).toBe('undefined')
+    // A page that answers 404 is told in the console too.
+    expect(page.complaints.filter((text) => !text.includes('status of 404'))).toEqual([])
+    await page.close()
+  })
+})
