@@ -138,7 +138,10 @@ function readStep({ name, fact }: Named<ReadFact>, revision: string): readonly S
     const cache = Object.entries(headers).map(([header, value]) => `${header}: ${value}`)
     return {
       at: answeredAt,
-      text: [`HTTP ${httpStatus}`, shown === null ? noRevision : `revision ${shown}`, ...cache].join(', '),
+      // Where there is no revision for the status alone, it is told once.
+      text: [
+        ...new Set([`HTTP ${httpStatus}`, shown === null ? noRevision : `revision ${shown}`, ...cache]),
+      ].join(', '),
       tone: reaches(shown, revision) ? 'good' : 'open',
     }
   })

@@ -74,6 +74,7 @@ const pathOf = (id: string) => `/trace?${new URLSearchParams({ type: 'note', id,
 
 /** What is wider than the window, and text that is too pale; as text, for it runs in the page. */
 const look = `(() => {
+  document.querySelectorAll('details').forEach((at) => { at.open = true })
   const numbers = (color) => color.match(/[\\d.]+/g).map(Number)
   const light = (color) => {
     const [r, g, b] = numbers(color).slice(0, 3).map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
@@ -92,7 +93,7 @@ const look = `(() => {
     const [a, b] = [light(getComputedStyle(at).color), light(backOf(at))].sort((x, y) => y - x)
     if ((a + 0.05) / (b + 0.05) < 4.5) pale.push(at.outerHTML.slice(0, 100))
   }
-  const wide = [...document.querySelectorAll('body *')].filter((at) => !at.closest('.vh') && at.getBoundingClientRect().right > innerWidth + 1)
+  const wide = [...document.querySelectorAll('body *')].filter((at) => at.getBoundingClientRect().right > innerWidth + 1)
   return {
     pale,
     wide: wide.map((at) => at.outerHTML.slice(0, 100)),
@@ -134,14 +135,80 @@ describeWith('chromium', 'the pages in a browser', () => {
     }
     for (const [name, path] of Object.entries(pages)) {
       await page.goto((name === 'login' ? closed : open) + path)
+      await picture(page, `${name}-${options.width}${options.dark ? '-dark' : ''}`)
       expect(await page.evaluate(look), name).toEqual({ pale: [], wide: [], scrolls: false })
       expect(await page.getByRole('main').count()).toBe(1)
       expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1)
-      await picture(page, `${name}-${options.width}${options.dark ? '-dark' : ''}`)
     }
     expect(await page.evaluate('typeof hit')).toBe('undefined')
     // A page that answers 404 is told in the console too.
     expect(page.complaints.filter((text) => !text.includes('status of 404'))).toEqual([])
+    await page.close()
+  })
+
+  test('lead from a symptom to its trace, and from a form to another', async () => {
+    const page = await openPage()
+    await page.goto(`${open}/publications`)
+    await page.getByRole('link', { name: 'old-path, revision 3' }).click()
+    await page.getByRole('heading', { name: 'note old-path, revision 3' }).waitFor()
+    const conclusion = page.getByRole('region', { name: 'Conclusion' })
+    expect(await conclusion.innerText()).toContain('note-only')
+    expect(await conclusion.locator('code').innerText()).toBe(
+      'waybill intent create note old-path 3 --reason "…"',
+    )
+    await page.getByLabel('Aggregate id').fill('cached')
+    await page.getByLabel('Revision').fill('007')
+    await page.getByLabel('Revision').press('Enter')
+    await page.getByRole('heading', { name: 'note cached, revision 7' }).waitFor()
+    expect(await conclusion.innerText()).toContain('The public read shows old text.')
+    const shown = await page
+      .getByRole('region', { name: 'What each shows' })
+      .getByRole('listitem')
+      .allInnerTexts()
+    expect(shown.map((text) => text.split('\n')[0])).toEqual([
+      ...['source', 'projection public_notes', 'read public list', 'read mobile API'],
+    ])
+    expect(page.complaints).toEqual([])
+    await page.close()
+  })
+
+  test('follow a publication until the reader sees it', async () => {
+    await save('followed', 2)
+    const page = await openPage()
+    await page.goto(`${open}/trace`)
+    await page.getByLabel('Aggregate id').fill('followed')
+    await page.getByLabel('Follow').check()
+    await page.getByRole('button', { name: 'Trace' }).click()
+    const state = page.locator('.state')
+    expect(await state.innerText()).toBe('intent-pending')
+    await relay()
+    await state.getByText('intent-relayed').waitFor()
+    await consumed('followed', 2)
+    await projected('followed', 2)
+    answers.set('followed', { body: '{"revision": 2}' })
+    await state.getByText('projection-current').waitFor()
+    await page.getByText('no longer followed').waitFor()
+    expect(page.complaints).toEqual([])
+    await page.close()
+  })
+
+  test('ask for the token once, where there is one', async () => {
+    const page = await openPage({ width: 400 })
+    await page.goto(`${closed}/trace?type=note&id=well`)
+    await page.getByLabel('Token').fill('a guess')
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page.getByRole('alert').getByText('This is not the token of this relay.').waitFor()
+    await picture(page, 'login-refused-400')
+    await page.getByLabel('Token').fill(token)
+    await page.getByLabel('Token').press('Enter')
+    await page.getByRole('heading', { name: 'note well, revision 7' }).waitFor()
+    await page.getByRole('link', { name: 'Publications' }).click()
+    await page.getByRole('heading', { name: 'Publications' }).waitFor()
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByRole('heading', { name: 'Log in' }).waitFor()
+    await page.goto(`${closed}/publications`)
+    expect(new URL(page.url()).pathname).toBe('/login')
+    expect(page.complaints.filter((text) => !text.includes('status of 401'))).toEqual([])
     await page.close()
   })
 })

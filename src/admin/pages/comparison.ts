@@ -3,7 +3,7 @@ import type { Fact } from '../../publications/facts/fact.ts'
 import type { ReadFact } from '../../publications/facts/read.ts'
 import { type Tone, reaches } from '../../publications/timeline.ts'
 import type { Trace } from '../../publications/trace.ts'
-import { type Html, foreign, mark, moment, pairs } from './layout.ts'
+import { type Html, brief, foreign, mark, moment, pairs } from './layout.ts'
 
 interface Side {
   readonly name: string
@@ -18,7 +18,7 @@ export function comparison({ facts, revision, tracedAt }: Trace): Html {
   const sides = [
     sideOf('source', facts.source, ({ newestRevision }) => ({
       ...shown(newestRevision, revision, 'no row'),
-      more: [],
+      more: [['Where', foreign(facts.source.source)]],
     })),
     ...facts.projections.map(({ name, fact }) =>
       sideOf(`projection ${name}`, fact, ({ revision: held, rows, appliedAt }) => ({
@@ -31,7 +31,7 @@ export function comparison({ facts, revision, tracedAt }: Trace): Html {
     ),
     ...facts.reads.map(({ name, fact }) =>
       sideOf(`read ${name}`, fact, (read) => ({
-        ...shown(read.revision, revision, read.noRevision ?? 'no revision'),
+        ...shown(read.revision, revision, 'no revision'),
         more: readDetails(read, tracedAt),
       })),
     ),
@@ -43,8 +43,8 @@ export function comparison({ facts, revision, tracedAt }: Trace): Html {
       ${sides.map(
         ({ name, shows, tone, more }) =>
           html`<li>
-            <h3>${foreign(name)}</h3>
-            <div class="figure ${tone}">${mark(tone)} ${foreign(shows)}</div>
+            <h3>${brief(name)}</h3>
+            <div class="figure ${tone}">${mark(tone)} ${shows}</div>
             ${pairs(more)}
           </li>`,
       )}
@@ -68,9 +68,10 @@ function shown(held: string | null, revision: string, otherwise: string): Pick<S
 
 function readDetails(read: ReadFact, now: string): Side['more'] {
   return [
+    ['Why', read.noRevision === null ? null : foreign(read.noRevision)],
     ['HTTP', `${read.httpStatus}, in ${read.tookMs} ms`],
     ...Object.entries(read.headers).map(([name, value]) => [name, foreign(value)] as const),
-    ['Asked', html`<span class="mono">${foreign(read.url)}</span>`],
+    ['Asked', html`<div class="mono">${foreign(read.url)}</div>`],
     ['Answered', moment(read.answeredAt, now)],
   ]
 }

@@ -76,21 +76,37 @@ export function foreign(text: string): Html {
   </details>`
 }
 
+/** The same on one line, within a heading or a link: what is too long is cut. */
+export function brief(text: string): Html {
+  const characters = [...printable(text)]
+  const told = characters.length <= longest ? characters : [...characters.slice(0, shortened), '…']
+  return html`<bdi>${told.join('')}</bdi>`
+}
+
+/** With its first letter large. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+/** A moment in UTC. */
+export function utc(at: string): Html {
+  return html`<time datetime="${at}">${at.slice(0, 10)} ${at.slice(11, 23)} UTC</time>`
+}
+
 /** A moment in UTC, and how long ago it was. */
 export function moment(at: string, now: string): Html {
   const seconds = (Date.parse(now) - Date.parse(at)) / 1000
   // Clocks of two machines differ by a little.
   const age =
     Math.abs(seconds) < 1 ? 'just now' : seconds < 0 ? `in ${duration(-seconds)}` : `${duration(seconds)} ago`
-  return html`<time datetime="${at}">${at.slice(0, 10)} ${at.slice(11, 23)} UTC</time
-    ><span class="age">, ${age}</span>`
+  return html`${utc(at)}<span class="age">, ${age}</span>`
 }
 
 const marks: Readonly<Record<Tone, readonly [sign: string, word: string]>> = {
   good: ['✓', 'as it should be'],
   open: ['○', 'not there yet'],
   bad: ['✗', 'fault'],
-  quiet: ['·', 'note'],
+  quiet: ['•', 'note'],
 }
 
 /** A sign for those who see, a word for those who listen; never colour alone. */
@@ -101,10 +117,8 @@ export function mark(tone: Tone): Html {
 
 /** An error as one sentence. */
 export function errorCard(message: string): Html {
-  const sentence = message.charAt(0).toUpperCase() + message.slice(1)
-  return html`<section class="card error" role="alert" aria-label="Error">
-    <div>${foreign(/[.!?]$/.test(sentence) ? sentence : `${sentence}.`)}</div>
-  </section>`
+  const sentence = `${capital(message)}${/[.!?]$/.test(message) ? '' : '.'}`
+  return html`<section class="card error" role="alert" aria-label="Error">${foreign(sentence)}</section>`
 }
 
 /** Terms and what is said of them; those without anything are left out. */

@@ -4,7 +4,7 @@ import { causeTexts, symptomTexts } from '../../publications/explain.ts'
 import type { StoredAudits } from '../../publications/stored-audit.ts'
 import type { Symptom } from '../../publications/verdict.ts'
 import { duration } from '../../wording.ts'
-import { type Html, errorCard, foreign, layout } from './layout.ts'
+import { type Html, brief, capital, errorCard, foreign, layout } from './layout.ts'
 
 export interface PublicationsPageOptions {
   /** Configured publications, by name. */
@@ -46,7 +46,7 @@ function publication(name: string, { publications, failures }: StoredAudits): Ht
   const report = publications.find((one) => one.publication === name)
   const failure = failures.find((one) => one.publication === name)
   return html`<section class="card">
-    <h2>${foreign(name)}</h2>
+    <h2>${brief(name)}</h2>
     ${failure === undefined ? '' : html`<div class="bad">Could not be audited: ${foreign(failure.reason)}</div>`}
     ${report === undefined ? (failure === undefined ? html`<p>Not audited yet.</p>` : '') : reportOf(report)}
   </section>`
@@ -94,12 +94,12 @@ function symptomOf(
   { count, first }: { count: number; first: readonly AuditKey[] },
 ): Html {
   return html`<div class="symptom">
-    <h3><span class="bad">${symptomTexts[symptom]}</span>: ${number(count)}</h3>
+    <h3><span class="bad">${capital(symptomTexts[symptom])}</span>: ${number(count)}</h3>
     <ul class="plain">
       ${first.map(
         (key) =>
           html`<li>
-            <a href="/trace?${query(type, key)}">${foreign(key.id)}, revision ${key.revision}</a>
+            <a href="/trace?${query(type, key)}">${brief(key.id)}, revision ${key.revision}</a>
             <div class="muted">
               ${key.state}${key.owner === null ? '' : `, owner ${key.owner}`}:
               ${causeTexts[key.cause] ?? key.cause}

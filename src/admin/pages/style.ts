@@ -37,12 +37,13 @@ header nav a[aria-current] { color: var(--text); font-weight: 600; text-decorati
 header form { margin-left: auto; }
 
 form.ask { display: flex; flex-wrap: wrap; align-items: end; gap: 0.75rem 1rem; margin-bottom: 1.5rem; }
-form.ask > div { display: flex; flex-direction: column; flex: 1 1 9rem; min-width: 0; }
+form.ask > div { display: flex; flex-direction: column; gap: 0.25rem; flex: 1 1 9rem; min-width: 0; }
 form.ask > .wide { flex-grow: 3; flex-basis: 14rem; }
 form.ask > .check { flex: 0 0 auto; flex-direction: row; align-items: center; gap: 0.5rem; min-height: 2.75rem; }
 label { font-weight: 600; font-size: 0.875rem; }
 input, button { font: inherit; color: inherit; background: var(--back); border: 1px solid var(--muted);
   border-radius: 0.375rem; padding: 0.5rem 0.75rem; min-height: 2.75rem; max-width: 100%; min-width: 0; }
+input::placeholder { color: var(--muted); opacity: 1; }
 input[type=checkbox] { min-height: 0; width: 1.15rem; height: 1.15rem; }
 button { cursor: pointer; font-weight: 600; background: var(--card); }
 button.go { color: var(--back); background: var(--link); border-color: var(--link); }
@@ -50,8 +51,8 @@ header button { min-height: 0; padding: 0.25rem 0.75rem; font-weight: 400; }
 
 .card { border: 1px solid var(--line); border-radius: 0.5rem; background: var(--card); padding: 1rem;
   margin-bottom: 1.25rem; min-width: 0; }
+.card > :last-child { margin-bottom: 0; }
 .error { border-left: 0.375rem solid var(--bad); }
-.error p { margin: 0; }
 .verdict { border-left: 0.375rem solid var(--muted); }
 .verdict.is-good { border-left-color: var(--good); } .verdict.is-open { border-left-color: var(--open); }
 .verdict.is-bad { border-left-color: var(--bad); }
@@ -69,24 +70,25 @@ pre { margin: 0.125rem 0 0; padding: 0.625rem 0.75rem; border: 1px solid var(--l
 .timeline > li:last-child { padding-bottom: 0; }
 .timeline > li:last-child::before { display: none; }
 .timeline .mark { position: absolute; left: 0; top: 0.1rem; width: 1.25rem; text-align: center; font-weight: 700; }
-.side { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 13rem), 1fr)); gap: 1rem; }
+.side { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 16rem), 1fr)); gap: 1rem; }
 .side > li { border: 1px solid var(--line); border-radius: 0.375rem; background: var(--back); padding: 0.75rem;
   min-width: 0; }
+.side .pairs { grid-template-columns: 6rem minmax(0, 1fr); gap: 0.125rem 0.5rem; font-size: 0.875rem; }
+.side .pairs dt { font-size: inherit; }
+.side .pairs dd { margin: 0; }
 .figure { font-size: 1.15rem; font-weight: 700; }
-.gaps > li { margin-bottom: 0.5rem; }
+.gaps > li, .answer { margin-bottom: 0.5rem; }
+.gaps > li:last-child, .answer:last-child { margin-bottom: 0; }
 .symptom { margin-top: 1rem; }
 table { border-collapse: collapse; width: 100%; max-width: 30rem; }
 th, td { text-align: left; padding: 0.3rem 0.5rem 0.3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.count, th.count { text-align: right; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding-bottom: 0.25rem; }
-.vh { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 
 @media (min-width: 40rem) {
-  .pairs { grid-template-columns: 8.5rem minmax(0, 1fr); gap: 0.375rem 1rem; }
-  .pairs dt { font-size: 1rem; }
-  .pairs dd { margin: 0; }
-  .side .pairs { grid-template-columns: minmax(0, 1fr); gap: 0.125rem; }
-  .side .pairs dt { font-size: 0.875rem; }
+  .card > .pairs { grid-template-columns: 8.5rem minmax(0, 1fr); gap: 0.375rem 1rem; }
+  .card > .pairs dt { font-size: inherit; }
+  .card > .pairs dd { margin: 0; }
 }
 @media (min-width: 64rem) {
   .columns { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 0 1.25rem; align-items: start; }

@@ -4,7 +4,7 @@ import type { Trace } from '../../publications/trace.ts'
 import { printable } from '../../wording.ts'
 import type { TraceForm } from '../request.ts'
 import { comparison } from './comparison.ts'
-import { type Html, errorCard, foreign, layout, mark, moment, pairs } from './layout.ts'
+import { type Html, brief, capital, errorCard, foreign, layout, mark, moment, pairs, utc } from './layout.ts'
 
 export interface TracePageOptions {
   form: TraceForm
@@ -21,7 +21,7 @@ export function tracePage({ form, types, trace, error, canLogOut }: TracePageOpt
   const heading =
     trace === undefined
       ? html`Where is it?`
-      : html`${foreign(trace.aggregate.type)} ${foreign(trace.aggregate.id)}, revision ${trace.revision}`
+      : html`${brief(trace.aggregate.type)} ${brief(trace.aggregate.id)}, revision ${trace.revision}`
   return layout({
     ...{ title, path: '/trace', canLogOut },
     body: html`<h1>${heading}</h1>
@@ -67,8 +67,15 @@ function traceForm({ type, id, revision, scope, follow }: TraceForm, types: read
       />
     </div>
     <div>
-      <label for="revision">Revision, or empty for the newest</label
-      ><input id="revision" name="revision" value="${revision}" inputmode="numeric" autocomplete="off" />
+      <label for="revision">Revision</label
+      ><input
+        id="revision"
+        name="revision"
+        value="${revision}"
+        placeholder="newest"
+        inputmode="numeric"
+        autocomplete="off"
+      />
     </div>
     ${scope === '' ? '' : html`<div><label for="scope">Scope</label><input id="scope" name="scope" value="${scope}" autocomplete="off" /></div>`}
     <div class="check">
@@ -81,10 +88,10 @@ function traceForm({ type, id, revision, scope, follow }: TraceForm, types: read
 }
 
 function result(trace: Trace, form: TraceForm): Html {
-  return html`${conclusion(trace, form)}
+  return html`${conclusion(trace, form)} ${comparison(trace)}
     <div class="columns">
       <div>${facts(trace)}</div>
-      <div>${comparison(trace)}${gaps(trace)}${questions(trace)}</div>
+      <div>${gaps(trace)}${questions(trace)}</div>
     </div>`
 }
 
@@ -108,25 +115,33 @@ function conclusion({ verdict, signs, tracedAt }: Trace, { follow }: TraceForm):
   ] as const
   return html`<section class="card verdict is-${tone}" aria-labelledby="conclusion">
     <h2 id="conclusion">Conclusion</h2>
-    <p class="state ${tone}">${printable(verdict.state)}</p>
+    <p class="state ${verdict.symptom === null ? tone : ''}">${printable(verdict.state)}</p>
     ${pairs([
-      ['Symptom', verdict.symptomText === null ? 'none' : html`<strong>${verdict.symptomText}</strong>`],
+      [
+        'Symptom',
+        verdict.symptomText === null
+          ? 'none'
+          : html`<strong class="bad">${capital(verdict.symptomText)}.</strong>`,
+      ],
       ['Cause', verdict.causeText],
       ['Next', verdict.action],
       ['Owner', ownerOf(verdict)],
-      [
-        'Safe command',
-        html`<pre title="One click selects it all"><code>${printable(verdict.command)}</code></pre>`,
-      ],
+      ['Safe command', commandOf(verdict)],
       [
         'Checked',
         html`<ul class="chips">
           ${checked.map(([name, word]) => html`<li><span class="muted">${name}</span> ${word}</li>`)}
         </ul>`,
       ],
-      ['Looked up', html`${moment(tracedAt, tracedAt)}${following(verdict, follow)}`],
+      ['Looked up', html`${utc(tracedAt)}${following(verdict, follow)}`],
     ])}
   </section>`
+}
+
+function commandOf({ command }: Trace['verdict']): Html {
+  const safe = printable(command)
+  return html`<pre title="One click selects it all"><code>${safe}</code></pre>
+    ${safe === command ? '' : html`<div class="muted">Not to be copied: the invisible characters in it are written as escapes.</div>`}`
 }
 
 function ownerOf({ owner, team }: Trace['verdict']): Html | string {
@@ -149,10 +164,10 @@ function facts(trace: Trace): Html {
         ({ who, source, at, text, tone }) =>
           html`<li>
             ${mark(tone)}
-            <h3>${foreign(who)}</h3>
+            <h3>${brief(who)}</h3>
             <div class="${tone === 'bad' ? 'bad' : ''}">${foreign(text)}</div>
             <div class="muted">
-              ${at === null ? '' : html`${moment(at, trace.tracedAt)} · `}${foreign(source)}
+              ${at === null ? '' : moment(at, trace.tracedAt)}${source === who ? '' : html`${at === null ? '' : ' · '}${foreign(source)}`}
             </div>
           </li>`,
       )}
@@ -170,7 +185,7 @@ function gaps({ gaps: missing }: Trace): Html {
             ${missing.map(
               ({ name, owner, reason }) =>
                 html`<li>
-                  <strong>${foreign(name)}</strong>
+                  <strong>${brief(name)}</strong>
                   <div>${foreign(reason)}</div>
                   <div class="muted">to be found by: ${owner}</div>
                 </li>`,
@@ -186,7 +201,7 @@ function questions({ answers }: Trace): Html {
     <dl>
       ${questionsOf(answers).map(
         ([question, answer]) =>
-          html`<dt class="muted">${question.charAt(0).toUpperCase() + question.slice(1)}?</dt>
+          html`<dt class="muted">${capital(question)}?</dt>
             <dd class="answer">
               ${answer === null ? html`<span class="open">open</span>` : foreign(answer)}
             </dd>`,
