@@ -209,14 +209,14 @@ describe('every page', () => {
 })
 
 const form = (body: Record<string, string>) => new URLSearchParams(body).toString()
-const post = (path: string, body: string, headers: Record<string, string> = {}) =>
-  send(closed, path, {
+const post = (path: string, body: string, headers: Record<string, string> = {}, address = closed) =>
+  send(address, path, {
     method: 'POST',
     body,
     headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
   })
-const login = async (headers: Record<string, string> = {}) => {
-  const answer = await post('/login', form({ token: secret, next: '/publications' }), headers)
+const login = async (headers: Record<string, string> = {}, address = closed) => {
+  const answer = await post('/login', form({ token: secret, next: '/publications' }), headers, address)
   const [header] = answer.headers['set-cookie'] as string[]
   return { answer, header: header!, cookie: header!.split(';')[0]! }
 }
@@ -257,12 +257,14 @@ describe('logging in', () => {
     const [name, value] = cookie.split('=') as [string, string]
     const [until, ...signature] = decodeURIComponent(value).split('.')
     const other = await start({ token: secret })
+    const [othersName] = (await login({}, other)).cookie.split('=')
     const later = `${name}=${encodeURIComponent(`${Number(until) + 1}.${signature.join('.')}`)}`
     for (const [address, wrong] of [
       [closed, later],
       [closed, `${name}=${until}`],
       [closed, `${name}=${secret}`],
       [other, cookie],
+      [other, `${othersName}=${value}`],
     ] as const)
       expect((await send(address, '/publications', { headers: { cookie: wrong } })).status).toBe(302)
     const open = async () => (await send(closed, '/publications', { headers: { cookie } })).status
