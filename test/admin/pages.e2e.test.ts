@@ -1,16 +1,12 @@
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { type AdminServer, createAdminServer, createHousekeeping } from '../../src/admin/server.ts'
 import { createTelemetry } from '../../src/telemetry/events.ts'
 import { createMetrics } from '../../src/telemetry/metrics.ts'
 import { answers, consumed, database, note, projected, relay, save } from '../publications/fixtures/notes.ts'
-import { type PageOptions, type TestPage, startBrowser } from '../support/browser.ts'
+import { type PageOptions, type TestPage, noFlaws, startBrowser } from '../support/browser.ts'
 import { atEndOfFile } from '../support/cleanups.ts'
-import { projectFolder } from '../support/processes.ts'
 import { describeWith } from '../support/services.ts'
 
-const pictures = join(projectFolder, 'test/output/pages')
 const token = 'a-long-secret'
 /** What nobody should put into an id, and somebody will. */
 const hostile = `<script>hit=1</script><img src=x onerror=hit=1>"'&\u202eevil\u2066 ${'x'.repeat(120)}`
@@ -72,42 +68,8 @@ async function plantStates(): Promise<void> {
 
 const pathOf = (id: string) => `/trace?${new URLSearchParams({ type: 'note', id, revision: '' }).toString()}`
 
-/** What is wider than the window, and text that is too pale; as text, for it runs in the page. */
-const look = `(() => {
-  document.querySelectorAll('details').forEach((at) => { at.open = true })
-  const numbers = (color) => color.match(/[\\d.]+/g).map(Number)
-  const light = (color) => {
-    const [r, g, b] = numbers(color).slice(0, 3).map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b
-  }
-  const backOf = (at) => {
-    for (; at; at = at.parentElement) {
-      const color = getComputedStyle(at).backgroundColor
-      if (numbers(color)[3] !== 0) return color
-    }
-    return 'rgb(255, 255, 255)'
-  }
-  const pale = []
-  for (const at of document.querySelectorAll('body *')) {
-    if (![...at.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== '')) continue
-    const [a, b] = [light(getComputedStyle(at).color), light(backOf(at))].sort((x, y) => y - x)
-    if ((a + 0.05) / (b + 0.05) < 4.5) pale.push(at.outerHTML.slice(0, 100))
-  }
-  const wide = [...document.querySelectorAll('body *')].filter((at) => at.getBoundingClientRect().right > innerWidth + 1)
-  return {
-    pale,
-    wide: wide.map((at) => at.outerHTML.slice(0, 100)),
-    scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth,
-  }
-})()`
-
-async function picture(page: TestPage, name: string): Promise<void> {
-  await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true })
-}
-
 describeWith('chromium', 'the pages in a browser', () => {
   beforeAll(async () => {
-    mkdirSync(pictures, { recursive: true })
     ;[open, closed, openPage] = [await serve(), await serve({ token }), await startBrowser()]
     await plantStates()
     await audit()
@@ -135,8 +97,8 @@ describeWith('chromium', 'the pages in a browser', () => {
     }
     for (const [name, path] of Object.entries(pages)) {
       await page.goto((name === 'login' ? closed : open) + path)
-      await picture(page, `${name}-${options.width}${options.dark ? '-dark' : ''}`)
-      expect(await page.evaluate(look), name).toEqual({ pale: [], wide: [], scrolls: false })
+      await page.picture(`${name}-${options.width}${options.dark ? '-dark' : ''}`)
+      expect(await page.flaws(), name).toEqual(noFlaws)
       expect(await page.getByRole('main').count()).toBe(1)
       expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1)
     }
@@ -198,7 +160,7 @@ describeWith('chromium', 'the pages in a browser', () => {
     await page.getByLabel('Token').fill('a guess')
     await page.getByRole('button', { name: 'Log in' }).click()
     await page.getByRole('alert').getByText('This is not the token of this relay.').waitFor()
-    await picture(page, 'login-refused-400')
+    await page.picture('login-refused-400')
     await page.getByLabel('Token').fill(token)
     await page.getByLabel('Token').press('Enter')
     await page.getByRole('heading', { name: 'note well, revision 7' }).waitFor()
