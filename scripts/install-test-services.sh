@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Installs the servers that the tests start, from Debian's (or Ubuntu's) packages, and Kafka's jars by Maven. Installs
-# only what is missing, and starts nothing: each test file starts its own. Run as root, or as a user when the packages
-# are there.
+# Installs the servers and the browser that the tests start, from Debian's (or Ubuntu's) packages, and Kafka's jars by
+# Maven. Installs only what is missing, and starts nothing: each test file starts its own. Run as root, or as a user
+# when the packages are there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(rabbitmq-server nats-server redis-server pgbouncer kcat)
+# Ubuntu has it as a snap only.
+grep -q '^ID=debian' /etc/os-release && packages+=(chromium fonts-dejavu-core)
 # Java and Maven may have come in another way.
 command -v java >/dev/null || packages+=(default-jre-headless)
 command -v mvn >/dev/null || packages+=(maven)

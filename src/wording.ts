@@ -41,3 +41,37 @@ export function hide(value: unknown): string {
   if (typeof value === 'string') return 'a text that is not shown (it may hold a secret)'
   return typeof value === 'number' ? 'a number' : show(value)
 }
+
+/**
+ * Text from the database or a broker, safe for a terminal or a page: control and direction characters, which could
+ * move the cursor or hide text, are written as escapes.
+ */
+export function printable(text: string): string {
+  return text.replaceAll(
+    /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
+    (character) =>
+      character === '\n' ? '\\n' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+/** A span of time in its two largest units: `3 d 4 h`, `12 s`. */
+export function duration(seconds: number): string {
+  const units = [
+    ['d', 86_400],
+    ['h', 3_600],
+    ['min', 60],
+    ['s', 1],
+  ] as const
+  const first = units.findIndex(([, size]) => seconds >= size)
+  if (first === -1) return `${Math.max(0, Math.round(seconds * 1000))} ms`
+  let rest = Math.floor(seconds)
+  return units
+    .slice(first, first + 2)
+    .map(([unit, size]) => {
+      const count = Math.floor(rest / size)
+      rest -= count * size
+      return count === 0 ? '' : `${count} ${unit}`
+    })
+    .filter(Boolean)
+    .join(' ')
+}

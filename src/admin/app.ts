@@ -1,4 +1,4 @@
-import { Hono } from 'hono'
+import { type Context, Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
 import type { Connection } from '../database/connection.ts'
@@ -13,7 +13,8 @@ import type { Telemetry } from '../telemetry/events.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { type ErrorBody, type HttpOnlyCode, httpOnlyCodes, statusOf } from './errors.ts'
 import { requireIntent, requireLoopbackName, requireToken } from './guard.ts'
-import { page } from './page.ts'
+import { addPages } from './pages.ts'
+import { contentSecurityPolicy } from './pages/layout.ts'
 import { addPublicationRoutes } from './publications.ts'
 import { readActionBody, readDeadLettersQuery, readEventQuery, readEventsQuery } from './request.ts'
 
@@ -61,16 +62,12 @@ export function createAdminApp(options: AdminAppOptions): Hono {
     c.header('x-content-type-options', 'nosniff')
     c.header('x-frame-options', 'DENY')
     c.header('referrer-policy', 'no-referrer')
-    c.header(
-      'content-security-policy',
-      "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-    )
+    c.header('content-security-policy', contentSecurityPolicy)
   })
   app.use(requireLoopbackName(token))
   app.use('/metrics', requireToken(token))
   app.use('/api/*', requireToken(token))
 
-  app.get('/', (c) => c.html(page))
   app.get('/livez', (c) => {
     const { live, reason } = health()
     return c.json({ live, reason: live ? null : reason }, live ? 200 : 503)
@@ -85,6 +82,7 @@ export function createAdminApp(options: AdminAppOptions): Hono {
   })
   addReads(app, options)
   addActions(app, options)
+  addPages(app, { ...options, failure })
 
   app.notFound((c) => {
     const methods = methodsOf(app, c.req.path)
@@ -92,6 +90,13 @@ export function createAdminApp(options: AdminAppOptions): Hono {
     return c.json(httpError('METHOD_NOT_ALLOWED'), 405, { allow: methods.join(', ') })
   })
   app.onError((error, c) => {
+    const { status, code, message } = failure(error, c)
+    if (status === 401) c.header('www-authenticate', 'Bearer')
+    return c.json({ error: { code, message } } satisfies ErrorBody, status as ContentfulStatusCode)
+  })
+
+  /** What an error is answered with; one without a status is told to the log, and not to the caller. */
+  function failure(error: unknown, c: Context): ErrorBody['error'] & { status: number } {
     const status = error instanceof WaybillError ? statusOf(error) : 500
     if (status === 500) {
       telemetry.emit('admin.failed', {
@@ -100,13 +105,9 @@ export function createAdminApp(options: AdminAppOptions): Hono {
         error: describeError(error, 500),
       })
     }
-    if (status === 401) c.header('www-authenticate', 'Bearer')
-    const body: ErrorBody =
-      error instanceof WaybillError
-        ? { error: { code: error.code, message: error.message } }
-        : httpError('INTERNAL')
-    return c.json(body, status as ContentfulStatusCode)
-  })
+    if (error instanceof WaybillError) return { status, code: error.code, message: error.message }
+    return { status, ...httpError('INTERNAL').error }
+  }
   return app
 }
 

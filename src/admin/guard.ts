@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { isIPv4 } from 'node:net'
-import type { MiddlewareHandler } from 'hono'
+import type { Context, MiddlewareHandler } from 'hono'
 import { WaybillError } from '../errors.ts'
 import { show } from '../wording.ts'
 import { forbidden, unauthorized } from './errors.ts'
@@ -50,9 +50,23 @@ export function requireLoopbackName(token: string | undefined): MiddlewareHandle
 /** Everything about events, and the metrics, need the token where one is set. */
 export function requireToken(token: string | undefined): MiddlewareHandler {
   return async (c, next) => {
-    if (token !== undefined && !isBearer(c.req.header('authorization'), token)) throw unauthorized()
+    if (!hasToken(c, token)) throw unauthorized()
     await next()
   }
+}
+
+/** True when the request shows the token by its header, or none is set. */
+export function hasToken(c: Context, token: string | undefined): boolean {
+  return (
+    token === undefined || isToken(/^Bearer +(\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1], token)
+  )
+}
+
+/** A form of another site must not log anybody in or out. Browsers say where a form stands. */
+export const requireSameSite: MiddlewareHandler = async (c, next) => {
+  if (!['same-origin', 'none'].includes(c.req.header('sec-fetch-site') ?? 'none'))
+    throw forbidden('this form must come from this server’s own page, not from another site')
+  await next()
 }
 
 /** An action without a token: from a page of this very server or from no page at all, and with the custom header. */
@@ -74,11 +88,11 @@ export function requireIntent(token: string | undefined): MiddlewareHandler {
   }
 }
 
-function isBearer(header: string | undefined, token: string): boolean {
-  const [, given] = /^Bearer +(\S+)$/i.exec(header ?? '') ?? []
+/** Compared in constant time. */
+export function isToken(given: unknown, token: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
-  // Of equal length whatever was sent, and compared in constant time.
-  return given !== undefined && timingSafeEqual(digest(given), digest(token))
+  // Of equal length whatever was sent.
+  return timingSafeEqual(digest(typeof given === 'string' ? given : ''), digest(token))
 }
 
 function isSameOrigin(origin: string | undefined, host: string | undefined): boolean {

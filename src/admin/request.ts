@@ -73,6 +73,34 @@ export function readTraceQuery(queries: Queries): TraceRequest {
   }
 }
 
+/** What the form of the trace page holds; empty where nothing was given. */
+export interface TraceForm {
+  readonly type: string
+  readonly id: string
+  readonly revision: string
+  readonly scope: string
+  readonly follow: boolean
+}
+
+/** The query of `GET /trace`: of a form, so that an empty field says nothing. */
+export function readTraceForm(queries: Queries): TraceForm {
+  const given = single(queries, ['type', 'id', 'revision', 'scope', 'follow'])
+  const { type = '', id = '', revision = '', scope = '', follow } = given
+  return { type, id, revision: revision.trim(), scope, follow: follow !== undefined }
+}
+
+/** The query of a page that takes none. */
+export function readNothing(queries: Queries): void {
+  single(queries, [])
+}
+
+/** Where a login leads: one of our own pages, whatever was asked for. */
+export function readNext(next: unknown): string {
+  return typeof next === 'string' && /^\/(trace|publications)([/?][\x21-\x7e]*)?$/.test(next)
+    ? next
+    : '/publications'
+}
+
 /** The query of `GET /api/v1/audit`. */
 export function readAuditQuery(queries: Queries): { publication?: string; reads: boolean } {
   const { publication, reads } = single(queries, ['publication', 'reads'])

@@ -1,6 +1,7 @@
 import { styleText } from 'node:util'
 import type { Writable } from 'node:stream'
-import { columnsOf, cut, printable } from './text.ts'
+import { printable } from '../wording.ts'
+import { columnsOf, cut } from './text.ts'
 
 export type Color = 'red' | 'green' | 'yellow' | 'cyan' | 'gray' | 'bold'
 

@@ -1,22 +1,13 @@
-import type { Named } from '../publications/collect.ts'
-import type { ConsumerFact, ProjectionFact } from '../publications/facts/consumer.ts'
-import type { Fact } from '../publications/facts/fact.ts'
-import type { ReadFact } from '../publications/facts/read.ts'
+import { type Step, type Tone, questionsOf, stepsOf } from '../publications/timeline.ts'
 import type { Trace } from '../publications/trace.ts'
+import { printable } from '../wording.ts'
 import type { Color, Output } from './output.ts'
-import { cut, printable } from './text.ts'
+import { cut } from './text.ts'
 
 const width = 80
 const indent = 13
 
-interface Step {
-  /** Which owner, or which of several. */
-  readonly who: string
-  /** UTC; null: at no known moment. */
-  readonly at: string | null
-  readonly text: string
-  readonly color?: Color
-}
+const colors: Readonly<Partial<Record<Tone, Color>>> = { good: 'green', open: 'yellow', bad: 'red' }
 
 /** A trace as a timeline that reads well in 80 columns. Facts first, then what follows from them. */
 export function printTrace(output: Output, trace: Trace): void {
@@ -53,125 +44,15 @@ export function printTrace(output: Output, trace: Trace): void {
   field(output, 'command', output.paint('cyan', printable(verdict.command)))
   line()
   line(output.paint('bold', 'five questions'))
-  const { answers } = trace
-  for (const [question, answer] of [
-    ['where is the canonical revision', answers.canonicalRevision],
-    ['where is the intent', answers.intent],
-    ['which key repeats it', answers.repeatKey],
-    ['which revision is confirmed', answers.confirmedRevision],
-    ['what does a public read show', answers.publicRead],
-  ] as const) {
+  for (const [question, answer] of questionsOf(trace.answers)) {
     for (const row of wrap(`${question}: ${answer ?? 'open'}`, 2)) line(row)
   }
 }
 
-function stepsOf({ facts, revision }: Trace): readonly Step[] {
-  const steps: Step[] = [
-    ofFact('source', facts.source, (source) => ({
-      at: null,
-      text: source.holdsRevision
-        ? `holds revision ${revision}${source.newestRevision === revision ? '' : `; its newest is ${source.newestRevision}`}`
-        : source.newestRevision === null
-          ? 'has no row of this aggregate'
-          : `its newest revision is ${source.newestRevision}`,
-      color: source.holdsRevision ? 'green' : 'yellow',
-    })),
-    ofFact('intent', facts.intent, ({ row, headRevision }) =>
-      row === null
-        ? {
-            at: null,
-            text: `there is none${headRevision === null ? '' : `; the newest intended is ${headRevision}`}`,
-            color: 'yellow',
-          }
-        : { at: row.createdAt, text: `${row.state}, event ${row.eventId}` },
-    ),
-  ]
-  const add = <T>(who: string, fact: Fact<T>, tell: (value: T) => Omit<Step, 'who'> | null) => {
-    const step = ofFact(who, fact, (value) => tell(value) ?? { at: null, text: '' })
-    if (step.text !== '') steps.push(step)
-  }
-  add('commit', facts.commit, (commit) =>
-    commit === null
-      ? null
-      : { at: commit.at, text: commit.exact ? 'committed' : 'transaction began (commit times are not kept)' },
-  )
-  add('write API', facts.answer, (answer) =>
-    answer === null ? null : { at: answer.answeredAt, text: 'answered "accepted"' },
-  )
-  add('relay', facts.bucket, ({ readAt, isOwned, bucket }) => ({
-    at: readAt,
-    text: `${readAt === null ? 'never read' : 'last read'} bucket ${bucket}${isOwned ? '' : ', which nobody owns now'}`,
-    ...(isOwned ? {} : { color: 'yellow' as const }),
-  }))
-  add('relay', facts.intent, ({ row }) =>
-    row === null || (row.attempts === 0 && row.lastError === null)
-      ? null
-      : {
-          at: row.lastAttemptAt,
-          text: `${row.attempts} counted ${row.attempts === 1 ? 'attempt' : 'attempts'}${row.lastError === null ? '' : `, last: ${row.lastError}`}`,
-          color: 'yellow',
-        },
-  )
-  add('relay', facts.intent, ({ row }) =>
-    row?.processedAt == null
-      ? null
-      : { at: row.processedAt, text: `handed over${row.receipt === null ? '' : `, receipt ${row.receipt}`}` },
-  )
-  for (const one of facts.consumers) steps.push(consumerStep(one))
-  for (const one of facts.projections) steps.push(projectionStep(one, revision))
-  for (const one of facts.reads) steps.push(readStep(one, revision))
-  add('replays', facts.replays, (replays) => {
-    const last = replays.at(-1)
-    return last === undefined
-      ? null
-      : { at: last.requestedAt, text: `number ${last.number} by ${last.requestedBy}: ${last.state}` }
-  })
-  add('decisions', facts.decisions, (decisions) => {
-    const last = decisions.at(-1)
-    return last === undefined
-      ? null
-      : { at: last.decidedAt, text: `${last.action} by ${last.decidedBy}: ${last.reason}` }
-  })
-  return steps
-}
-
-function consumerStep({ name, fact }: Named<ConsumerFact>): Step {
-  return ofFact(`consumer ${name}`, fact, ({ result, processedAt, error, applied }) => ({
-    at: processedAt,
-    text: `${result ?? 'nothing recorded'}${applied > 1 ? ` ${applied} times` : ''}${error === null ? '' : `: ${error}`}`,
-    ...(result === 'rejected' || result === 'parked' || applied > 1 ? { color: 'red' as const } : {}),
-  }))
-}
-
-function projectionStep({ name, fact }: Named<ProjectionFact>, revision: string): Step {
-  return ofFact(`projection ${name}`, fact, ({ revision: shown, appliedAt, rows }) => ({
-    at: appliedAt,
-    text: `${shown === null ? 'does not know it' : `revision ${shown}`}${rows === null || rows === 1 ? '' : `, ${rows} rows in its table`}`,
-    color: shown !== null && BigInt(shown) >= BigInt(revision) && (rows ?? 1) === 1 ? 'green' : 'yellow',
-  }))
-}
-
-function readStep({ name, fact }: Named<ReadFact>, revision: string): Step {
-  return ofFact(`read ${name}`, fact, ({ httpStatus, revision: shown, noRevision, headers, answeredAt }) => {
-    const cache = Object.entries(headers).map(([header, value]) => `${header}: ${value}`)
-    return {
-      at: answeredAt,
-      text: [`HTTP ${httpStatus}`, shown === null ? noRevision : `revision ${shown}`, ...cache].join(', '),
-      color: shown !== null && BigInt(shown) >= BigInt(revision) ? 'green' : 'yellow',
-    }
-  })
-}
-
-function ofFact<T>(who: string, fact: Fact<T>, tell: (value: T) => Omit<Step, 'who'>): Step {
-  if (fact.status === 'known') return { who, ...tell(fact.value) }
-  if (fact.status === 'not-configured') return { who, at: null, text: '', color: 'gray' }
-  return { who, at: null, text: `unknown: ${fact.reason}`, color: 'yellow' }
-}
-
-function printStep(output: Output, { who, at, text, color }: Step): void {
-  if (text === '') return
+function printStep(output: Output, { who, at, text, tone }: Step): void {
   const time = at === null ? '' : `${at.slice(0, 10)} ${at.slice(11, 23)}`
   const [first = '', ...rest] = wrap(printable(text), 0, width - 28)
+  const color = colors[tone]
   const painted = (part: string) => (color === undefined ? part : output.paint(color, part))
   const mark = who.length > 24 ? [who] : []
   if (mark.length > 0) output.print(`  ${cut(printable(who), width - 2)}`)

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createPublication } from '../../src/publications/publication.ts'
+import { stepsOf } from '../../src/publications/timeline.ts'
 import { tracePublication } from '../../src/publications/trace.ts'
 import { answers, consumed, projected, publications, relay, save, sources, trace } from './fixtures/notes.ts'
 
@@ -46,6 +47,7 @@ describe('a trace', () => {
     expect((await trace('way')).verdict).toMatchObject({ state: 'intent-relayed', cause: 'no-receipt-yet' })
     await consumed('way', 1)
     expect((await trace('way')).verdict).toMatchObject({ symptom: 'projection-old', owner: 'projection' })
+    expect(stepsOf(await trace('way')).at(-1)).toMatchObject({ who: 'read public list', text: 'HTTP 404' })
     await projected('way', 1)
     expect((await trace('way')).verdict).toMatchObject({
       symptom: 'public-read-old',
@@ -65,6 +67,10 @@ describe('a trace', () => {
       publicRead: 'public list: 1',
     })
     expect(found.gaps).toEqual([])
+    expect(stepsOf(found).map(({ who, tone }) => `${who}: ${tone}`)).toEqual([
+      ...['source: good', 'intent: good', 'commit: quiet', 'write API: quiet', 'relay: open', 'relay: good'],
+      ...['consumer public-list: good', 'projection public_notes: good', 'read public list: good'],
+    ])
   })
 
   test('of one that a consumer rejected, or applied twice, or parked', async () => {
@@ -107,6 +113,7 @@ describe('a trace', () => {
       ...['source', 'consumer', 'projection', 'revision in public read public list'],
     ])
     expect(found.gaps[0]!.reason).toContain('no_such_table')
+    expect(stepsOf(found)[0]).toMatchObject({ who: 'source', known: false, at: null, tone: 'open' })
   })
 
   test('of an aggregate that nobody knows says so; odd ids and revisions are what they are', async () => {

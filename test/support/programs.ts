@@ -32,6 +32,10 @@ export function findRedis(): string | undefined {
   return findProgram('redis-server')
 }
 
+export function findChromium(): string | undefined {
+  return findProgram('chromium')
+}
+
 const pom = fileURLToPath(new URL('kafka/pom.xml', import.meta.url))
 
 /**

@@ -1,5 +1,13 @@
 import { type TestContext, describe, it } from 'vitest'
-import { findKafka, findNats, findPgbouncer, findProgram, findRabbitmq, findRedis } from './programs.ts'
+import {
+  findChromium,
+  findKafka,
+  findNats,
+  findPgbouncer,
+  findProgram,
+  findRabbitmq,
+  findRedis,
+} from './programs.ts'
 
 declare module 'vitest' {
   export interface TaskMeta {
@@ -22,6 +30,7 @@ export type ServiceName =
   | 'redis-server'
   | 'sqs'
   | 'pgbouncer'
+  | 'chromium'
 
 /** With WAYBILL_TEST_REQUIRE=all whatever is missing fails instead of being skipped. */
 const requireAll = process.env['WAYBILL_TEST_REQUIRE'] === 'all'
@@ -53,6 +62,11 @@ export function whyMissing(service: ServiceName): string | undefined {
       : undefined
   }
   if (service === 'kafka' || service === 'kafka-server') return whyNoKafka(service)
+  if (service === 'chromium') {
+    return findChromium() === undefined
+      ? 'chromium is not installed (scripts/install-test-services.sh)'
+      : undefined
+  }
   if (service === 'sqs') {
     // A package of npm, with nothing to install beside it.
     const there = process.env['WAYBILL_TEST_SQS_URL'] !== undefined || findFauxqs() !== undefined

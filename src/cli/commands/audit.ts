@@ -4,9 +4,9 @@ import { usageInvalid } from '../../input.ts'
 import type { AuditReport } from '../../publications/audit.ts'
 import { symptomTexts } from '../../publications/explain.ts'
 import type { Symptom } from '../../publications/verdict.ts'
-import { closest, show } from '../../wording.ts'
+import { closest, printable, show } from '../../wording.ts'
 import type { Output } from '../output.ts'
-import { plural, printable } from '../text.ts'
+import { plural } from '../text.ts'
 
 /** Looks for every symptom in whole publications; 1 when it finds one. */
 export function auditCommand(flags: { publication?: string; reads?: boolean }): Action {

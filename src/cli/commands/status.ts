@@ -3,7 +3,8 @@ import type { OutboxStatus } from '../../operations/status.ts'
 import type { Action } from '../context.ts'
 import { seconds } from '../event-columns.ts'
 import type { Output } from '../output.ts'
-import { duration, plural, printable } from '../text.ts'
+import { duration, printable } from '../../wording.ts'
+import { plural } from '../text.ts'
 
 /** The outbox at a glance. */
 export function statusCommand(): Action {
