@@ -24,7 +24,7 @@ export interface StoredEvent {
 }
 
 /** The event in the form that routes see. Its headers are decoded when they are first asked for, and once only. */
-export function routableEvent(event: StoredEvent): RoutableEvent {
+export function routableEvent(event: Omit<StoredEvent, 'body'>): RoutableEvent {
   return new RoutableStoredEvent(event)
 }
 
@@ -36,7 +36,7 @@ class RoutableStoredEvent implements RoutableEvent {
   readonly #text: string
   #headers: Readonly<Record<string, string>> | undefined
 
-  constructor(event: StoredEvent) {
+  constructor(event: Omit<StoredEvent, 'body'>) {
     this.id = event.id
     this.aggregateType = event.aggregateType
     this.aggregateId = event.aggregateId

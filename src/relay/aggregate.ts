@@ -1,4 +1,6 @@
 import type { Message } from '../publishing/publisher.ts'
+import type { Arrears } from './arrears.ts'
+import type { Share } from './shares.ts'
 import type { SourceEvent } from './source.ts'
 
 /** A bucket that this relay owns, and what it knows of it. */
@@ -8,8 +10,14 @@ export interface OwnedBucket {
   readonly epoch: string
   /** Last seen `rescan` of the bucket, decimal text. */
   rescan: string
-  /** Every pending event at or below is in memory, or its aggregate has it in `stashedFrom`. */
+  /** Every pending event at or below is in memory, or its aggregate has it in `stashedFrom`, or is in `arrears`. */
   floor: bigint
+  /** Where to read on when that is not the floor: the floor must wait, and too much above it is known to read it each time. */
+  next: bigint | null
+  /** How far the look for what was missed below the floor has come, and where it ends; null: none is under way. */
+  sweep: { from: bigint; readonly until: bigint } | null
+  /** What was left in the table since its destination had no room. */
+  arrears: Arrears | null
   /** Changes when the floor is set back, so that a read from before does not move it. */
   generation: number
   /** What its dead letters hold back is known: it may be read. */
@@ -19,6 +27,8 @@ export interface OwnedBucket {
   readonly aggregates: Map<string, Aggregate>
   /** Events in memory. */
   loaded: number
+  /** The highest position that was in memory. */
+  highest: bigint
   /** Events under way, or waiting for their settlement. */
   inFlight: number
   /** Events still to be handled with care, since the last owner died with the first of them under way. */
@@ -36,10 +46,9 @@ export interface OwnedBucket {
  * - `ready`: its head may go out
  * - `busy`: events are under way, or a settlement must be committed first
  * - `waiting`: until `wakeAt`
- * - `away`: until its destination is back; its events were dropped from memory
  * - `held`: behind a dead letter, until someone decides
  */
-export type AggregateState = 'idle' | 'ready' | 'busy' | 'waiting' | 'away' | 'held'
+export type AggregateState = 'idle' | 'ready' | 'busy' | 'waiting' | 'held'
 
 /** One aggregate with events that are not settled. */
 export interface Aggregate {
@@ -53,6 +62,8 @@ export interface Aggregate {
   wakeAt: number
   /** Events from this position on are in the table only; null: all that is known is in memory. */
   stashedFrom: bigint | null
+  /** Where the event at `stashedFrom` goes, as far as it is known. */
+  awaits: Share
   /** Rows met, and left in the table, since it was stashed. */
   passed: number
   failing: Failing | null
@@ -74,6 +85,8 @@ export interface Entry {
   readonly event: SourceEvent
   readonly aggregate: Aggregate
   readonly outcome: Prepared
+  /** The part of the memory that it takes. */
+  readonly share: Share
   /** `performance.now()` before which it must not be tried. */
   readonly notBefore: number
   /** Deaths of relays on record. */
@@ -102,11 +115,15 @@ export function createBucket(taken: TakenBucket, appetite: number): OwnedBucket 
   return {
     ...taken,
     floor: 0n,
+    next: null,
+    sweep: null,
+    arrears: null,
     appetite,
     generation: nextGeneration(),
     opened: false,
     aggregates: new Map(),
     loaded: 0,
+    highest: 0n,
     inFlight: 0,
     draining: false,
     lost: false,

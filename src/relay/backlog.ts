@@ -9,34 +9,39 @@ import {
   insertInOrder,
   nextGeneration,
 } from './aggregate.ts'
-import {
-  type PlannedRead,
-  type ReadPlan,
-  type ResumeRequest,
-  type Returned,
-  groupBy,
-  leastAppetite,
-  moveFloor,
-  planReads,
-  planResumes,
-} from './read-plan.ts'
+import { Arrears } from './arrears.ts'
+import { leastAppetite } from './read-plan.ts'
+import { type Share, Shares } from './shares.ts'
 import { createSleepers } from './sleepers.ts'
-import type { AggregateKey, ReadEvent, SourceEvent } from './source.ts'
+import type { AggregateKey, SourceEvent } from './source.ts'
+
+/** What is known of an event that comes into memory. */
+export interface Insertion {
+  readonly bucket: OwnedBucket
+  readonly key: string
+  /** Undefined: nothing is known of it yet. */
+  readonly aggregate: Aggregate | undefined
+  readonly outcome: Prepared
+  readonly share: Share
+}
 
 export interface BacklogOptions {
-  /** Most events in memory. */
+  /** Most events in memory for one destination, and for others with it as many again. */
   capacity: number
-  /** Most events of one aggregate in memory; the others stay in the table until these are out. */
-  perAggregate: number
-  prepare: (event: SourceEvent) => Prepared
+  /** The names of all destinations. */
+  destinations: readonly string[]
+  /** True while a destination takes nothing but probes. */
+  isAway: (destination: string) => boolean
   /** The aggregate's head may go out. */
   onReady: (aggregate: Aggregate) => void
 }
 
-/** Aggregates that wait for their next try, at which nothing more is read: with that many nothing gets through. */
-const maxSleeping = 100_000
 /** Characters of payload in memory at which nothing more is read. */
 const maxBytes = 48 * 1024 * 1024
+/** Aggregates that wait for their next try. */
+const maxSleeping = 100_000
+/** Aggregates that are looked for in the table by themselves, though others of their destination wait there too. */
+const maxSought = 1_000
 
 /**
  * What the relay knows of the events of its buckets: a window of them in memory, in order for each aggregate, and
@@ -45,6 +50,8 @@ const maxBytes = 48 * 1024 * 1024
  */
 export class Backlog {
   readonly buckets = new Map<number, OwnedBucket>()
+  /** Which destination has how much of the memory. */
+  readonly shares: Shares
   readonly #options: BacklogOptions
   /** Ids in memory, under way, or waiting for their settlement. */
   readonly #known = new Map<string, Entry>()
@@ -52,25 +59,12 @@ export class Backlog {
   #settledMeanwhile: Set<string> | undefined
   /** Held or let go while it was read which are held: that read may show it as it was before. */
   #heldMeanwhile: Set<string> | undefined
-  readonly #resumable = new Set<Aggregate>()
   readonly #sleepers = createSleepers()
-  readonly #away = new Set<Aggregate>()
-  #bytes = 0
-  #turn = 0
 
   constructor(options: BacklogOptions) {
+    const { capacity, destinations, isAway } = options
     this.#options = options
-  }
-
-  /** How many more events may come into memory. */
-  get room(): number {
-    if (this.#bytes >= maxBytes || this.#sleepers.size >= maxSleeping) return 0
-    return Math.max(0, this.#options.capacity - this.#known.size)
-  }
-
-  /** With less room than this a read costs more than it brings. */
-  get worthReading(): number {
-    return Math.ceil(this.#options.capacity / 4)
+    this.shares = new Shares({ capacity, maxBytes, destinations, isAway })
   }
 
   /** Aggregates that wait for the next try of their head. */
@@ -78,9 +72,16 @@ export class Backlog {
     return this.#sleepers.size
   }
 
-  /** Aggregates that wait for their destination to come back. */
-  get away(): number {
-    return this.#away.size
+  /** With so many of them nothing gets through, and nothing more is to be read. */
+  get isRestless(): boolean {
+    return this.#sleepers.size >= maxSleeping
+  }
+
+  /** Aggregates, more or less, whose events were left in the table since their destination had no room. */
+  get parked(): number {
+    let sum = 0
+    for (const { arrears } of this.buckets.values()) sum += arrears?.aggregates ?? 0
+    return sum
   }
 
   own(taken: TakenBucket): OwnedBucket {
@@ -93,10 +94,10 @@ export class Backlog {
   disown(owned: OwnedBucket): number {
     owned.lost = true
     if (this.buckets.get(owned.bucket) === owned) this.buckets.delete(owned.bucket)
+    owned.arrears?.settleAll()
     for (const aggregate of owned.aggregates.values()) {
-      this.#resumable.delete(aggregate)
+      aggregate.awaits.resumable.delete(aggregate)
       this.#sleepers.delete(aggregate)
-      this.#away.delete(aggregate)
       aggregate.queue = []
     }
     // Events under way are forgotten too: should the bucket come back, it starts from what the table says.
@@ -105,130 +106,78 @@ export class Backlog {
     return dropped
   }
 
-  /** What to read next for at most `room` new events. */
-  plan(room: number): ReadPlan {
-    const owned = [...this.buckets.values()].filter((bucket) => bucket.opened && !bucket.draining)
-    const plan = planReads(owned, this.#turn, room)
-    this.#turn += plan.requests.length
-    return plan
-  }
-
-  /** Aggregates that go on from the table. One whose head failed is asked for its head only. */
-  planResume(): ResumeRequest[] {
-    return planResumes(this.#resumable, this.#options.perAggregate)
-  }
-
-  /** To be called before a read is sent; `add` or `cancelRead` ends it. */
+  /** To be called before a read is sent; `endRead` ends it. */
   beginRead(): void {
     this.#settledMeanwhile = new Set()
   }
 
-  cancelRead(): void {
+  endRead(): void {
     this.#settledMeanwhile = undefined
     this.#heldMeanwhile = undefined
   }
 
-  /** Takes in what was read. `decided` must be from before the read. Answers how many events were new. */
-  add(requests: readonly PlannedRead[], events: readonly ReadEvent[], decided: bigint, now: number): number {
-    const returned = new Map<number, Returned>()
-    let added = 0
-    // Of a bucket that was set back to its start meanwhile, earlier events may be pending below the floor that was
-    // asked for: nothing may go before them.
-    const current = requests.filter((request) => this.#isCurrent(request))
-    const usable = new Set(current.map(({ bucket }) => bucket))
-    for (const event of events) {
-      if (!usable.has(event.bucket)) continue
-      const seen = returned.get(event.bucket) ?? { rows: 0, last: 0n, cut: false }
-      returned.set(event.bucket, seen)
-      if (event.body === null) seen.cut = true
-      if (seen.cut) continue
-      if (event.position < seen.last) throw new Error('the source gave the events of a bucket out of order')
-      seen.rows++
-      seen.last = event.position
-      if (this.#takeIn(event as SourceEvent, now, false)) added++
-    }
-    for (const request of current) {
-      const bucket = this.buckets.get(request.bucket)!
-      moveFloor(bucket, request, returned.get(request.bucket), decided, this.#options.capacity)
-    }
-    return added
+  /** True when a row that was read is nothing new. */
+  isKnown(eventId: string): boolean {
+    return this.#known.has(eventId) || this.#settledMeanwhile?.has(eventId) === true
   }
 
-  /** True when some of these buckets were lost or set back since the read was planned: what they gave is dropped. */
-  isOutdated(requests: readonly PlannedRead[]): boolean {
-    return !requests.every((request) => this.#isCurrent(request))
-  }
-
-  #isCurrent({ bucket, generation }: PlannedRead): boolean {
-    return this.buckets.get(bucket)?.generation === generation
-  }
-
-  /** Takes in what was read for aggregates that go on from the table. */
-  addResumed(resumed: readonly ResumeRequest[], events: readonly ReadEvent[], now: number): number {
-    const rows = groupBy(events, (event) => this.#find(event))
-    let added = 0
-    for (const { aggregate, limit } of resumed) {
-      // A bucket that was lost or set back meanwhile answers for itself.
-      if (!this.#resumable.delete(aggregate)) continue
-      const found = rows.get(aggregate) ?? []
-      const cut = found.find((event) => event.body === null)
-      aggregate.stashedFrom = cut?.position ?? (found.length >= limit ? found.at(-1)!.position + 1n : null)
-      aggregate.passed = 0
-      if (found.length === 0) aggregate.failing = null
-      for (const event of found) {
-        if (event === cut) break
-        if (this.#takeIn(event as SourceEvent, now, true)) added++
-      }
-      if (aggregate.state === 'idle') this.advance(aggregate, now)
-    }
-    return added
-  }
-
-  /** Puts an event into its aggregate's queue, or leaves it in the table; false when nothing new is in memory. */
-  #takeIn(event: SourceEvent, now: number, resumed: boolean): boolean {
-    const bucket = this.buckets.get(event.bucket)
-    if (bucket === undefined || this.#known.has(event.id) || this.#settledMeanwhile?.has(event.id))
-      return false
-    const aggregate = this.#findOrMake(bucket, event)
-    if (aggregate.stashedFrom !== null && !(resumed && event.position < aggregate.stashedFrom)) {
-      aggregate.passed++
-      this.#stash(aggregate, event.position)
-      return false
-    }
-    const overflowing = aggregate.queue.length >= this.#options.perAggregate
-    if (
-      aggregate.state === 'held' ||
-      aggregate.state === 'waiting' ||
-      aggregate.state === 'away' ||
-      overflowing
-    ) {
-      this.#stash(aggregate, event.position)
-      return false
-    }
+  /** Brings an event into memory; its aggregate is made when there is none yet. */
+  insert(event: SourceEvent, { bucket, key, outcome, share, ...found }: Insertion, now: number): void {
+    const aggregate = found.aggregate ?? this.#make(bucket, key, event)
+    // Not by spreading: what is made of one is slow to read wherever an entry goes.
     const entry: Entry = {
       event,
       aggregate,
-      outcome: this.#options.prepare(event),
+      outcome,
+      share,
       notBefore: event.retryInMs > 0 ? now + event.retryInMs : 0,
       crashes: event.crashes,
       exceptions: 0,
     }
     this.#known.set(event.id, entry)
-    this.#bytes += event.body.length
+    this.shares.add(share, event.body.length)
     bucket.loaded++
+    if (event.position > bucket.highest) bucket.highest = event.position
     insertInOrder(aggregate.queue, entry)
     if (aggregate.state === 'idle' || aggregate.state === 'ready') this.advance(aggregate, now)
-    return true
   }
 
-  #find(key: AggregateKey): Aggregate | undefined {
-    return this.buckets.get(key.bucket)?.aggregates.get(aggregateKey(key.aggregateType, key.aggregateId))
+  /**
+   * Leaves an aggregate from a position on in the table, with all others for which its destination has no room.
+   * `further`: events of it may have been met anywhere up to where the bucket was read.
+   */
+  park(
+    bucket: OwnedBucket,
+    key: string,
+    share: Share,
+    position: bigint,
+    { further = false }: { further?: boolean } = {},
+  ): void {
+    bucket.arrears ??= new Arrears(this.shares.all)
+    const { floor, next } = bucket
+    const furthest = next !== null && next > floor ? next : floor
+    const upTo = further && furthest > position ? furthest : position
+    // Not above the floor: from there on it must be read as a whole.
+    bucket.arrears.park(key, share, position > floor ? floor : position - 1n, upTo)
+  }
+
+  /** Lets an aggregate be read by itself from a position on, once what it has in memory is out. */
+  goOnFrom(bucket: OwnedBucket, key: AggregateKey, from: bigint, awaits: Share, now: number): void {
+    const aggregate = this.#findOrMake(bucket, key)
+    this.stash(aggregate, from, awaits)
+    if (aggregate.state === 'idle') this.advance(aggregate, now)
   }
 
   #findOrMake(bucket: OwnedBucket, { aggregateType, aggregateId }: AggregateKey): Aggregate {
     const key = aggregateKey(aggregateType, aggregateId)
-    const found = bucket.aggregates.get(key)
-    if (found !== undefined) return found
+    return bucket.aggregates.get(key) ?? this.#make(bucket, key, { aggregateType, aggregateId })
+  }
+
+  #make(
+    bucket: OwnedBucket,
+    key: string,
+    { aggregateType, aggregateId }: Omit<AggregateKey, 'bucket'>,
+  ): Aggregate {
     const made: Aggregate = {
       type: aggregateType,
       id: aggregateId,
@@ -237,6 +186,7 @@ export class Backlog {
       state: 'idle',
       wakeAt: 0,
       stashedFrom: null,
+      awaits: this.shares.of(null),
       passed: 0,
       failing: null,
     }
@@ -257,8 +207,19 @@ export class Backlog {
       return
     }
     aggregate.state = 'idle'
-    if (aggregate.stashedFrom !== null) this.#resumable.add(aggregate)
+    if (aggregate.stashedFrom === null) this.#seek(aggregate)
+    if (aggregate.stashedFrom !== null) aggregate.awaits.resumable.add(aggregate)
     else if (aggregate.failing === null) bucket.aggregates.delete(aggregateKey(aggregate.type, aggregate.id))
+  }
+
+  /** The next event of an aggregate that is parked may go to a destination that has room: it is looked for. */
+  #seek(aggregate: Aggregate): void {
+    const { arrears } = aggregate.bucket
+    if (arrears === null) return
+    const unknown = this.shares.of(null)
+    if (unknown.resumable.size >= maxSought) return
+    const from = arrears.seek(aggregateKey(aggregate.type, aggregate.id))
+    if (from !== undefined) this.stash(aggregate, from, unknown)
   }
 
   /** Keeps an aggregate until a moment; its events stay in the table. */
@@ -311,11 +272,29 @@ export class Backlog {
     }
   }
 
-  /** Drops the events of an aggregate whose destination is away, to make room for others. */
-  sendAway(aggregate: Aggregate): void {
+  /** Puts the events of an aggregate that is ready back into the table, where it waits with others of its destination. */
+  shed(aggregate: Aggregate): void {
+    const { bucket, type, id } = aggregate
+    const { share, event } = aggregate.queue[0]!
     this.#unload(aggregate)
-    aggregate.state = 'away'
-    this.#away.add(aggregate)
+    aggregate.state = 'idle'
+    this.park(bucket, aggregateKey(type, id), share, event.position, { further: true })
+    this.leaveParked(aggregate)
+  }
+
+  /** An aggregate is parked from here on: it does not go on by itself any more. */
+  leaveParked(aggregate: Aggregate): void {
+    aggregate.stashedFrom = null
+    if (aggregate.state !== 'idle' || aggregate.failing !== null) return
+    aggregate.bucket.aggregates.delete(aggregateKey(aggregate.type, aggregate.id))
+  }
+
+  /** Leaves of an aggregate that is ready only the head in memory. */
+  trim(aggregate: Aggregate): void {
+    const [head, ...rest] = aggregate.queue
+    aggregate.queue = rest
+    this.#unload(aggregate)
+    aggregate.queue = [head!]
   }
 
   /** Wakes the aggregates whose moment has come; answers the next moment, or Infinity. */
@@ -326,21 +305,20 @@ export class Backlog {
     })
   }
 
-  get resumable(): number {
-    return this.#resumable.size
-  }
-
   /** Reads a bucket from its start again: a command put rows back, or positions are worth nothing any more. */
   rewind(bucket: OwnedBucket, now: number): void {
     bucket.floor = 0n
+    bucket.next = null
+    bucket.sweep = null
+    bucket.arrears?.settleAll()
+    bucket.arrears = null
     bucket.generation = nextGeneration()
     for (const aggregate of bucket.aggregates.values()) {
       if (aggregate.state === 'waiting' || aggregate.state === 'held' || aggregate.stashedFrom === null)
         continue
       aggregate.stashedFrom = null
       aggregate.passed = 0
-      this.#resumable.delete(aggregate)
-      if (this.#away.delete(aggregate)) aggregate.state = 'idle'
+      aggregate.awaits.resumable.delete(aggregate)
       if (aggregate.state === 'idle') this.advance(aggregate, now)
     }
   }
@@ -372,25 +350,29 @@ export class Backlog {
   release(entry: Entry): void {
     entry.aggregate.bucket.inFlight--
     this.#forget(entry)
-    this.#stash(entry.aggregate, entry.event.position)
+    this.stash(entry.aggregate, entry.event.position, entry.share)
+  }
+
+  /** Leaves the events of an aggregate from a position on in the table; where the first of them goes, if it is known. */
+  stash(aggregate: Aggregate, from: bigint, awaits?: Share): void {
+    if (aggregate.stashedFrom !== null && from >= aggregate.stashedFrom) return
+    aggregate.stashedFrom = from
+    // One that is resumable already is found there by what it awaits.
+    if (awaits !== undefined && !aggregate.awaits.resumable.has(aggregate)) aggregate.awaits = awaits
   }
 
   #forget(entry: Entry): void {
     entry.aggregate.bucket.loaded--
     if (this.#known.get(entry.event.id) !== entry) return
     this.#known.delete(entry.event.id)
-    this.#bytes -= entry.event.body.length
+    this.shares.remove(entry.share, entry.event.body.length)
   }
 
   #unload(aggregate: Aggregate): void {
     for (const entry of aggregate.queue) {
       this.#forget(entry)
-      this.#stash(aggregate, entry.event.position)
+      this.stash(aggregate, entry.event.position, entry.share)
     }
     aggregate.queue = []
-  }
-
-  #stash(aggregate: Aggregate, from: bigint): void {
-    if (aggregate.stashedFrom === null || from < aggregate.stashedFrom) aggregate.stashedFrom = from
   }
 }

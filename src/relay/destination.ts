@@ -1,6 +1,6 @@
 import type { Publisher } from '../publishing/publisher.ts'
 import type { MessageFormat } from '../types.ts'
-import type { Aggregate, Entry, OwnedBucket } from './aggregate.ts'
+import type { Aggregate, Entry } from './aggregate.ts'
 import { type Circuit, createCircuit } from './circuit.ts'
 import { type Fifo, createFifo } from './fifo.ts'
 
@@ -32,8 +32,6 @@ export interface Destination {
   restoring: boolean
   /** Refusals with one and the same answer, in a row. */
   refusals: { answer: string; entries: Entry[] } | null
-  /** Buckets with aggregates whose events were dropped from memory while this destination is away. */
-  readonly awayBuckets: Set<OwnedBucket>
 }
 
 /** A publisher, or a publisher with the format of its messages (default `debezium`). */
@@ -59,7 +57,6 @@ export function createDestination(
     failing: null,
     restoring: false,
     refusals: null,
-    awayBuckets: new Set(),
   }
 }
 

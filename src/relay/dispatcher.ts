@@ -10,6 +10,7 @@ import type { Call, Outcomes } from './outcomes.ts'
 import { callPublisher, errorOf } from './publish-call.ts'
 import { errorText } from './settlement.ts'
 import type { Settler } from './settler.ts'
+import { probesKept } from './shares.ts'
 
 export interface DispatcherOptions {
   backlog: Backlog
@@ -30,7 +31,7 @@ export interface Dispatcher {
   pump(): void
   /** An aggregate has a head that may go out. */
   ready(aggregate: Aggregate): void
-  /** Drops ready events of destinations that are away, so that memory has room for others. */
+  /** Puts events of destinations that are away back into the table, so that memory has room for others. */
   makeRoom(): void
   /** `publish()` calls under way. */
   readonly active: number
@@ -49,10 +50,6 @@ export interface Dispatcher {
 }
 
 const defaultBatchBytes = 8 * 1024 * 1024
-/** Aggregates of a destination that is away which stay in memory, to probe with. */
-const probesKept = 32
-/** Aggregates remembered as waiting for their destinations; beyond, reading waits too. */
-const maxAway = 100_000
 const suspectPauseMs = 500
 /** A call that takes longer, in milliseconds, gives its worker's place to another; so many of them at the most. */
 const slowCallMs = 1_000
@@ -262,16 +259,23 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     for (const resolve of waiting) resolve()
   }
 
+  /** Different aggregates stay to probe with: one event that resets the receiver must not pose as an outage. */
   function makeRoom(): void {
-    if (destinations.size < 2) return
     for (const destination of destinations.values()) {
-      if (!destination.circuit.open) continue
+      const share = backlog.shares.of(destination.name)
+      if (!backlog.shares.isAway(share) || share.events <= probesKept) continue
+      const kept: Aggregate[] = []
       for (const queue of [destination.ready, destination.suspect]) {
-        for (let surplus = queue.size - probesKept; surplus > 0 && backlog.away < maxAway; surplus--) {
+        for (let left = queue.size; left > 0; left--) {
           const aggregate = queue.shift()!
           if (aggregate.state !== 'ready' || aggregate.bucket.lost) continue
-          destination.awayBuckets.add(aggregate.bucket)
-          backlog.sendAway(aggregate)
+          if (kept.length === probesKept) {
+            backlog.shed(aggregate)
+            continue
+          }
+          backlog.trim(aggregate)
+          kept.push(aggregate)
+          queue.push(aggregate)
         }
       }
     }
@@ -294,7 +298,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       return sumOf((destination) => (destination.circuit.open ? 0 : queued(destination)))
     },
     get waiting() {
-      return sumOf(queued) + backlog.away
+      return sumOf(queued) + backlog.parked
     },
     nextPumpAt() {
       let next = Infinity

@@ -4,19 +4,22 @@ import { undeliverable } from '../publishing/publisher.ts'
 import type { Route } from '../publishing/routing.ts'
 import type { Prepared } from './aggregate.ts'
 import type { Destination } from './destination.ts'
-import type { SourceEvent } from './source.ts'
+import type { ReadEvent, SourceEvent } from './source.ts'
 
 /** UTF-8 takes at most three bytes for each UTF-16 unit: below a third of the limit nothing need be counted. */
 const maxBytesPerUnit = 3
 
-/**
- * Finds the destination of an event and makes its message. Whatever is wrong with one row (headers, topic, size, a
- * route that throws) comes out as the reason for which this one event cannot be delivered.
- */
-export function createPreparation(
-  destinations: ReadonlyMap<string, Destination>,
-  route: Route,
-): (event: SourceEvent) => Prepared {
+export interface Preparation {
+  /**
+   * Finds the destination of an event and makes its message. Whatever is wrong with one row (headers, topic, size, a
+   * route that throws) comes out as the reason for which this one event cannot be delivered.
+   */
+  prepare: (event: SourceEvent) => Prepared
+  /** Finds only the destination; null when there is none. */
+  destinationOf: (event: ReadEvent) => string | null
+}
+
+export function createPreparation(destinations: ReadonlyMap<string, Destination>, route: Route): Preparation {
   function prepared(event: SourceEvent): Prepared {
     const routable = routableEvent(event)
     const target = route(routable)
@@ -38,12 +41,21 @@ export function createPreparation(
     }
   }
 
-  return (event) => {
-    try {
-      return prepared(event)
-    } catch (error) {
-      return { destination: null, error: error instanceof Error ? error : new Error(describeError(error)) }
-    }
+  return {
+    prepare(event) {
+      try {
+        return prepared(event)
+      } catch (error) {
+        return { destination: null, error: error instanceof Error ? error : new Error(describeError(error)) }
+      }
+    },
+    destinationOf(event) {
+      try {
+        return route(routableEvent(event))?.to ?? null
+      } catch {
+        return null
+      }
+    },
   }
 }
 

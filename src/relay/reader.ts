@@ -2,12 +2,16 @@ import type { OwnedBucket } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import { createSignal, pause, retryPauseMs } from '../pause.ts'
-import type { Source } from './source.ts'
+import type { Intake } from './intake.ts'
+import { planSkips } from './read-plan.ts'
+import { createRecent } from './recent.ts'
+import type { BucketRequest, ReadEvent, Source } from './source.ts'
 import type { Wakeup } from './wakeup.ts'
 
 export interface ReaderOptions {
   source: Source
   backlog: Backlog
+  intake: Intake
   dispatcher: Dispatcher
   wakeup: Wakeup
   /** A read worked. */
@@ -25,26 +29,34 @@ export interface Reader {
   onProgress(): void
   /** Positions are worth nothing any more. */
   rewindAll(): void
-  /** True when the last look found nothing and nothing happened since. */
+  /** True when the last look found nothing, or could not be made for want of room, and nothing happened since. */
   readonly quiet: boolean
 }
 
 /** How often to look at who is writing while events come in, in milliseconds. */
 const writersEveryMs = 50
 /** Every bucket is read from its start again so often, in milliseconds: the net below the low-water marks. */
-const rewindEveryMs = 60_000
+const sweepEveryMs = 60_000
 const errorPauseMaxMs = 5_000
 /** Longest wait for room in memory, in milliseconds; something to settle opens it earlier. */
-const roomWaitMs = 1_000
+const roomWaitMs = 100
+/**
+ * A destination without room is passed when reading had to wait for it for so long, in milliseconds, and for most of
+ * the time: what is passed is read twice, which does not pay for one that takes events nearly as fast as they are read.
+ */
+const passAfterMs = 100
+const passAfterPart = 0.75
 
 export function createReader(options: ReaderOptions): Reader {
-  const { source, backlog, dispatcher, wakeup } = options
+  const { source, backlog, intake, dispatcher, wakeup } = options
   const stopping = new AbortController()
   const progress = createSignal()
+  const patience = createPatience()
   let toOpen = new Set<OwnedBucket>()
+  const recent = createRecent()
   let decided = 0n
   let writersAt = -Infinity
-  let rewoundAt = performance.now()
+  let sweptAt = performance.now()
   let quiet = false
   /** Counts what happens from outside while a look is under way. */
   let changes = 0
@@ -58,7 +70,7 @@ export function createReader(options: ReaderOptions): Reader {
         failures = 0
         if (found !== undefined) await wakeup.next(found)
       } catch (error) {
-        backlog.cancelRead()
+        backlog.endRead()
         if (stopping.signal.aborted) return
         options.onError(error)
         await pause(retryPauseMs(failures++, errorPauseMaxMs), stopping.signal)
@@ -69,37 +81,55 @@ export function createReader(options: ReaderOptions): Reader {
   /** One look for work. Answers how many events came, or undefined when the next look is due at once. */
   async function look(): Promise<number | undefined> {
     if (toOpen.size > 0) await openBuckets()
-    const now = performance.now()
-    if (now - rewoundAt > rewindEveryMs) rewindAll()
-    let found = await resume()
-    // Reading little by little costs more than it brings.
-    if (backlog.room < backlog.worthReading) {
-      dispatcher.makeRoom()
-      if (backlog.room < backlog.worthReading) {
-        quiet = false
-        await progress.wait(roomWaitMs)
-        return undefined
-      }
-    }
-    const { requests, skip, complete } = backlog.plan(backlog.room)
     const before = changes
-    let outdated = false
+    const now = performance.now()
+    // Looks are many, and most have nothing of this to do.
+    let found = intake.isDue ? (await resume()) + (await catchUp()) : 0
+    if (intake.sweep.isUnderWay || now - sweptAt > sweepEveryMs) found += await sweep(now)
+    const room = patience.roomToRead((passing) => intake.readable(passing, now))
+    if (room === 0) {
+      dispatcher.makeRoom()
+      quiet = found === 0 && !intake.isDue && !intake.mayPass && changes === before
+      if (!intake.isDue) await patience.wait(progress.wait(roomWaitMs))
+      return undefined
+    }
+    // Before the plan: it may say that reading begins elsewhere.
+    if (now - writersAt > writersEveryMs && backlog.buckets.size > 0) await lookAtWriters()
+    const { requests, complete } = intake.front.plan(room)
+    let toEnd = true
     if (requests.length > 0) {
-      if (now - writersAt > writersEveryMs) {
-        decided = (await source.readWriters()).decided
-        writersAt = now
-      }
-      backlog.beginRead()
-      const events = await source.read(requests, skip)
-      found += backlog.add(requests, events, decided, performance.now())
-      backlog.cancelRead()
-      outdated = backlog.isOutdated(requests)
+      const marks = { decided, recent: recent.position }
+      const read = await take(requests, (events) =>
+        intake.front.add(requests, events, marks, performance.now()),
+      )
+      found += read.added
+      toEnd = read.toEnd
       options.onRead()
     }
     dispatcher.pump()
-    quiet = found === 0 && complete && !outdated && changes === before
+    const all = complete && toEnd
+    if (all) patience.reset()
+    quiet = found === 0 && all && changes === before
     // The buckets that were not asked, or whose answer was of no use any more, come next.
-    return found === 0 && (!complete || outdated) ? undefined : found
+    return found === 0 && (!all || intake.isDue || intake.sweep.isUnderWay) ? undefined : found
+  }
+
+  async function lookAtWriters(): Promise<void> {
+    const writers = await source.readWriters()
+    writersAt = performance.now()
+    decided = writers.decided
+    if (recent.add(writers, writersAt)) intake.front.backToFloor()
+  }
+
+  /** One read. What becomes known while it is under way is told from what it shows. */
+  async function take<T>(
+    requests: readonly BucketRequest[],
+    use: (events: readonly ReadEvent[]) => T,
+  ): Promise<T> {
+    backlog.beginRead()
+    const result = use(await source.read(requests, planSkips(backlog.buckets.values())))
+    backlog.endRead()
+    return result
   }
 
   async function openBuckets(): Promise<void> {
@@ -125,21 +155,41 @@ export function createReader(options: ReaderOptions): Reader {
   }
 
   async function resume(): Promise<number> {
-    const resumed = backlog.planResume()
+    const resumed = intake.singles.plan()
     if (resumed.length === 0) return 0
     backlog.beginRead()
     const events = await source.readAggregates(resumed)
-    const added = backlog.addResumed(resumed, events, performance.now())
-    backlog.cancelRead()
+    const added = intake.singles.add(resumed, events, performance.now())
+    backlog.endRead()
     dispatcher.pump()
     return added
   }
 
+  /** What was left in the table of a destination that has room again. */
+  async function catchUp(): Promise<number> {
+    const plan = intake.arrears.plan()
+    if (plan === undefined) return 0
+    const added = await take(plan.requests, (events) => intake.arrears.add(plan, events, performance.now()))
+    dispatcher.pump()
+    return added
+  }
+
+  async function sweep(now: number): Promise<number> {
+    if (now - sweptAt > sweepEveryMs) {
+      sweptAt = now
+      intake.sweep.begin()
+    }
+    const requests = intake.sweep.plan()
+    if (requests.length === 0) return 0
+    return take(requests, (events) => intake.sweep.add(requests, events, performance.now()))
+  }
+
   function rewindAll(): void {
-    rewoundAt = performance.now()
     decided = 0n
+    recent.reset()
     writersAt = -Infinity
-    for (const bucket of backlog.buckets.values()) backlog.rewind(bucket, rewoundAt)
+    const now = performance.now()
+    for (const bucket of backlog.buckets.values()) backlog.rewind(bucket, now)
   }
 
   return {
@@ -162,11 +212,42 @@ export function createReader(options: ReaderOptions): Reader {
       changes++
       quiet = false
       progress.notify()
-      if (backlog.resumable > 0) wakeup.nudge()
+      if (intake.isDue) wakeup.nudge()
     },
     rewindAll,
     get quiet() {
       return quiet && toOpen.size === 0
+    },
+  }
+}
+
+/** Decides how long reading waits for a destination that has no room. */
+function createPatience() {
+  let waitedMs = 0
+  let since = performance.now()
+  let passing = false
+
+  function reset(): void {
+    waitedMs = 0
+    since = performance.now()
+  }
+
+  return {
+    /** Everything was read, nobody has waited. */
+    reset,
+    roomToRead(readable: (passing: boolean) => number): number {
+      const room = readable(false)
+      if (room > 0) {
+        passing = false
+        return room
+      }
+      passing ||= waitedMs > passAfterMs && waitedMs > passAfterPart * (performance.now() - since)
+      return passing ? readable(true) : 0
+    },
+    async wait(forRoom: Promise<unknown>): Promise<void> {
+      const from = performance.now()
+      await forRoom
+      waitedMs += performance.now() - from
     },
   }
 }

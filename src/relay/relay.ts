@@ -16,6 +16,7 @@ import { describeRelay } from './describe.ts'
 import { createDispatcher, mostCalls } from './dispatcher.ts'
 import { createHealth } from './health.ts'
 import { untilDrained } from './drain.ts'
+import { createIntake } from './intake.ts'
 import { createLeases } from './leases.ts'
 import { createListener } from './listener.ts'
 import { type RelayTuning, relaySpec } from './options.ts'
@@ -70,7 +71,6 @@ export function createRelay(options: RelayOptions): Relay {
       onChange(state, { error, downMs }) {
         if (state === 'down') return telemetry.emit('destination.down', { destination: name, error })
         telemetry.emit('destination.up', { destination: name, downMs })
-        recall(destination)
       },
     })
     destination.publisher.observe?.({
@@ -84,7 +84,7 @@ export function createRelay(options: RelayOptions): Relay {
       'expected destinations to name at least one publisher, got none',
     )
   }
-  const prepare = createPreparation(destinations, createRouter(routes, [...destinations.keys()]))
+  const preparation = createPreparation(destinations, createRouter(routes, [...destinations.keys()]))
   const health = createHealth({
     telemetry,
     leaseMs: tuning.leaseMs,
@@ -92,11 +92,16 @@ export function createRelay(options: RelayOptions): Relay {
     waiting: () => backlog.sleeping,
   })
 
+  const capacity = Math.max(1000, tuning.batchSize * tuning.workers * 4)
   const backlog: Backlog = new Backlog({
-    capacity: Math.max(1000, tuning.batchSize * tuning.workers * 4),
-    perAggregate: Math.max(100, tuning.batchSize),
-    prepare,
+    capacity,
+    destinations: [...destinations.keys()],
+    isAway: (name) => destinations.get(name)!.circuit.open,
     onReady: (aggregate) => dispatcher.ready(aggregate),
+  })
+  const intake = createIntake({
+    ...{ backlog, capacity, ...preparation },
+    perAggregate: Math.max(100, tuning.batchSize),
   })
   const settler = createSettler({
     connection: connections.mark,
@@ -182,6 +187,7 @@ export function createRelay(options: RelayOptions): Relay {
   const reader = createReader({
     source,
     backlog,
+    intake,
     dispatcher,
     wakeup,
     onRead() {
@@ -198,7 +204,7 @@ export function createRelay(options: RelayOptions): Relay {
       mark: connections.mark,
       statements,
       relayId: id,
-      prepare,
+      prepare: preparation.prepare,
       destinations,
       tuning,
     },
@@ -228,7 +234,7 @@ export function createRelay(options: RelayOptions): Relay {
     if (stopping.signal.aborted) return
     const now = performance.now()
     const next = Math.min(backlog.wake(now), dispatcher.nextPumpAt())
-    if (backlog.resumable > 0) wakeup.nudge()
+    if (intake.isDue) wakeup.nudge()
     clearTimeout(timer)
     if (next === Infinity) return
     timer = setTimeout(
@@ -238,13 +244,6 @@ export function createRelay(options: RelayOptions): Relay {
       },
       Math.min(Math.max(1, next - now), 60_000),
     )
-  }
-
-  function recall(destination: Destination): void {
-    const now = performance.now()
-    for (const bucket of destination.awayBuckets) if (!bucket.lost) backlog.rewind(bucket, now)
-    destination.awayBuckets.clear()
-    wakeup.nudge()
   }
 
   async function leaseLoop(): Promise<void> {
@@ -356,17 +355,17 @@ export function createRelay(options: RelayOptions): Relay {
 
   function drained(): boolean {
     if (stopping.signal.aborted) return true
-    const away = [...destinations.values()].every(
-      ({ circuit }) => !circuit.open || circuit.probes >= drainProbes,
+    const awayOrDone = [...destinations.values()].every(({ circuit, name }) =>
+      circuit.open ? circuit.probes >= drainProbes : !intake.isBehind(name),
     )
     return (
       leases.complete &&
       reader.quiet &&
-      backlog.resumable === 0 &&
+      !intake.isDue &&
       dispatcher.active === 0 &&
       settler.pending === 0 &&
       dispatcher.startable === 0 &&
-      away
+      awayOrDone
     )
   }
 
