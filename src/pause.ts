@@ -84,3 +84,14 @@ export async function within(work: Promise<unknown>, ms: number): Promise<boolea
   timeout.abort()
   return result
 }
+
+/** `Promise.withResolvers`, which came with Node 22. */
+export function withResolvers<T>() {
+  let resolve!: (value: T) => void
+  let reject!: (error: unknown) => void
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  return { promise, resolve, reject }
+}

@@ -1,14 +1,7 @@
 import type { Pool } from 'pg'
 import type { Acknowledged } from './network.ts'
 import type { Saved } from './notes-service.ts'
-
-export interface Summary {
-  written: number
-  delivered: number
-  duplicates: number
-  out_of_order: number
-  lost: number
-}
+import type { Summary } from '../support/findings.ts'
 
 /**
  * Two accounts that know nothing of each other: what the writers know that they committed, and what the consumer has

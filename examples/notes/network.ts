@@ -1,4 +1,5 @@
-import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createListener, readBody } from '../support/listener.ts'
 
 /** A delivery that the consumer has acknowledged. */
 export interface Acknowledged {
@@ -29,7 +30,9 @@ const own = new Set(['host', 'connection', 'content-length', 'transfer-encoding'
 /** What lies between the relay and the consumer. It passes everything on, and can be told to do harm. */
 export function createNetwork({ port, target, onAcknowledged }: NetworkOptions) {
   const tricks = new Map<string, Trick>()
-  let server: Server | undefined
+  const listener = createListener(port, (request, response) => {
+    handle(request, response).catch(() => response.destroy())
+  })
 
   async function forward({ headers, body, eventId, aggregateId }: Hop): Promise<number> {
     const { status } = await fetch(target, { method: 'POST', headers, body: new Uint8Array(body) })
@@ -50,40 +53,20 @@ export function createNetwork({ port, target, onAcknowledged }: NetworkOptions) 
     /** From now on, for every delivery of this note. */
     play: (aggregateId: string, trick: Trick) => void tricks.set(aggregateId, trick),
     calm: (aggregateId: string) => void tricks.delete(aggregateId),
-    get isOpen() {
-      return server !== undefined
-    },
-    async open(): Promise<void> {
-      const next = createServer((request, response) => {
-        handle(request, response).catch(() => response.destroy())
-      })
-      await new Promise<void>((done, fail) => next.once('error', fail).listen(port, '127.0.0.1', done))
-      server = next
-    },
-    /** Hangs up, also on what is under way. */
-    async close(): Promise<void> {
-      const last = server
-      server = undefined
-      await new Promise<void>((done) => {
-        if (last === undefined) return done()
-        last.close(() => done())
-        last.closeAllConnections()
-      })
-    },
+    open: listener.open,
+    close: listener.close,
   }
 }
 
 export type Network = ReturnType<typeof createNetwork>
 
 async function hopOf(request: IncomingMessage, response: ServerResponse): Promise<Hop> {
-  const parts: Buffer[] = []
-  for await (const part of request) parts.push(part as Buffer)
   const headers = Object.fromEntries(
     Object.entries(request.headers).filter(([name]) => !own.has(name)),
   ) as Record<string, string>
   return {
     headers,
-    body: Buffer.concat(parts),
+    body: await readBody(request),
     // A deliberate replay has ".r1" after the event's id.
     eventId: headers['webhook-id']!.replace(/\.r\d+$/, ''),
     aggregateId: decodeURIComponent(headers['x-waybill-aggregate-id']!),

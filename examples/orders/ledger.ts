@@ -1,13 +1,6 @@
 import type { Committed } from './orders-service.ts'
 import type { Receipt } from './receiver.ts'
-
-export interface Summary {
-  written: number
-  delivered: number
-  duplicates: number
-  out_of_order: number
-  lost: number
-}
+import type { Summary } from '../support/findings.ts'
 
 export interface Comparison {
   summary: Summary

@@ -1,6 +1,7 @@
-import { type IncomingMessage, type Server, createServer } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Pool, PoolClient } from 'pg'
 import { Webhook, WebhookVerificationError } from 'standardwebhooks'
+import { createListener, readBody } from '../support/listener.ts'
 import { inTransaction } from '../support/transaction.ts'
 
 export const billingTables = `
@@ -65,10 +66,18 @@ export interface ReceiverOptions {
 /** The billing service: it gets each event at least once and acts on it exactly once. */
 export function createReceiver({ pool, port, secret, onHandled }: ReceiverOptions) {
   const webhook = new Webhook(secret)
-  let server: Server | undefined
+  const listener = createListener(port, (request, response) => {
+    handle(request).then(
+      () => response.writeHead(204).end(),
+      (error: unknown) => {
+        const status = error instanceof WebhookVerificationError ? 401 : 500
+        response.writeHead(status).end(error instanceof Error ? error.message : 'it failed')
+      },
+    )
+  })
 
   async function handle(request: IncomingMessage): Promise<void> {
-    const body = await readBody(request)
+    const body = (await readBody(request)).toString('utf8')
     webhook.verify(body, request.headers as Record<string, string>, { jsonParse: false })
     // Signed, unlike the other headers. A deliberate replay of an event has ".r1" after the event's id.
     const id = String(request.headers['webhook-id']).replace(/\.r\d+$/, '')
@@ -89,38 +98,11 @@ export function createReceiver({ pool, port, secret, onHandled }: ReceiverOption
   return {
     url: `http://127.0.0.1:${port}/events`,
     get isOpen() {
-      return server !== undefined
+      return listener.isOpen
     },
-    async open(): Promise<void> {
-      const next = createServer((request, response) => {
-        handle(request).then(
-          () => response.writeHead(204).end(),
-          (error: unknown) => {
-            const status = error instanceof WebhookVerificationError ? 401 : 500
-            response.writeHead(status).end(error instanceof Error ? error.message : 'it failed')
-          },
-        )
-      })
-      await new Promise<void>((done, fail) => next.once('error', fail).listen(port, '127.0.0.1', done))
-      server = next
-    },
-    /** Hangs up, also on requests that are being handled. */
-    async close(): Promise<void> {
-      const last = server
-      server = undefined
-      await new Promise<void>((done) => {
-        if (last === undefined) return done()
-        last.close(() => done())
-        last.closeAllConnections()
-      })
-    },
+    open: listener.open,
+    close: listener.close,
   }
 }
 
 export type Receiver = ReturnType<typeof createReceiver>
-
-async function readBody(request: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = []
-  for await (const part of request) parts.push(part as Buffer)
-  return Buffer.concat(parts).toString('utf8')
-}

@@ -1,3 +1,12 @@
+/** The figures of the last line. */
+export interface Summary {
+  written: number
+  delivered: number
+  duplicates: number
+  out_of_order: number
+  lost: number
+}
+
 /** What was promised, one line each, and whether it is so. */
 export interface Findings {
   check(holds: boolean, text: string): void

@@ -4,6 +4,7 @@ import type { OpenFactSources } from '../publications/fact-sources.ts'
 import { type AuditRound, type StoredAudits, readAudits } from '../publications/stored-audit.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 import { type BackgroundService, createBackgroundService } from './background.ts'
+import { createLatest } from './latest.ts'
 import { abandonTask, claimTask, finishTask, renewTask } from './task-lease.ts'
 
 export interface AuditorOptions {
@@ -34,18 +35,14 @@ export function createAuditor(options: AuditorOptions): Auditor {
   const { db, schema } = facts.sources.outbox
   const task = { db, schema, name: 'audit', owner: relayId, leaseMs: 60_000 } as const
   const failing = new Set<string | null>()
-  let latest: { stored: StoredAudits; readAt: number } | undefined
-
-  function remember(stored: StoredAudits | null): void {
-    latest = stored === null ? undefined : { stored, readAt: performance.now() }
-  }
+  const latest = createLatest<StoredAudits>()
 
   async function run(signal: AbortSignal): Promise<void> {
     try {
-      const lastMs = latest?.stored.durationMs ?? 0
+      const lastMs = latest.get()?.durationMs ?? 0
       const everyMs = Math.max(intervalMs * 0.9, Math.min(lastMs * shareOfTime, longestPauseMs))
       if (await claimTask(task, everyMs)) await take(signal)
-      else remember(await readAudits(db, schema))
+      else latest.remember(await readAudits(db, schema))
       failing.delete(null)
     } catch (error) {
       failed(null, error)
@@ -75,7 +72,7 @@ export function createAuditor(options: AuditorOptions): Auditor {
       const durationMs = Math.round(performance.now() - startedAt)
       const round: AuditRound = { publications: reports, failures, durationMs }
       await finishTask(task, round)
-      remember({ ...round, ageSeconds: 0 })
+      latest.remember({ ...round, ageSeconds: 0 })
       const symptoms = reports.flatMap((report) => Object.values(report.symptoms))
       telemetry.emit('audit.taken', {
         publications: reports.length,
@@ -106,10 +103,6 @@ export function createAuditor(options: AuditorOptions): Auditor {
 
   return {
     ...createBackgroundService({ intervalMs, run }),
-    latest() {
-      if (latest === undefined) return null
-      const { stored, readAt } = latest
-      return { ...stored, ageSeconds: stored.ageSeconds + (performance.now() - readAt) / 1000 }
-    },
+    latest: latest.get,
   }
 }

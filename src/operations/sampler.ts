@@ -2,6 +2,7 @@ import type { Connection } from '../database/connection.ts'
 import { describeError } from '../errors.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 import { type BackgroundService, createBackgroundService } from './background.ts'
+import { createLatest } from './latest.ts'
 import { type StoredSample, readSample, takeSample } from './sample.ts'
 import { claimTask, finishTask } from './task-lease.ts'
 
@@ -41,20 +42,16 @@ export function createSampler(options: SamplerOptions): Sampler {
     owner: relayId,
     leaseMs: Math.max(15_000, intervalMs * 2),
   } as const
-  let latest: { stored: StoredSample; readAt: number } | undefined
+  const latest = createLatest<StoredSample>()
   let failing = false
-
-  function remember(stored: StoredSample | null): void {
-    latest = stored === null ? undefined : { stored, readAt: performance.now() }
-  }
 
   async function run(): Promise<void> {
     try {
-      const lastMs = latest?.stored.durationMs ?? 0
+      const lastMs = latest.get()?.durationMs ?? 0
       // A little less than the pause: otherwise clocks that drift would skip every other turn.
       if (await claimTask(task, Math.max(intervalMs * 0.9, Math.min(lastMs * shareOfTime, longestPauseMs))))
         await take()
-      else remember(await readSample(db, schema))
+      else latest.remember(await readSample(db, schema))
       failing = false
     } catch (error) {
       if (!failing) telemetry.emit('sample.failed', { error: describeError(error, 500) })
@@ -68,16 +65,12 @@ export function createSampler(options: SamplerOptions): Sampler {
     const durationMs = performance.now() - started
     // The duration is kept with it, so that the next relay knows what counting costs.
     await finishTask(task, { ...sample, durationMs })
-    remember({ sample, ageSeconds: 0, durationMs })
+    latest.remember({ sample, ageSeconds: 0, durationMs })
     telemetry.emit('sample.taken', { ...sample, durationMs })
   }
 
   return {
     ...createBackgroundService({ intervalMs, run }),
-    latest() {
-      if (latest === undefined) return null
-      const { stored, readAt } = latest
-      return { ...stored, ageSeconds: stored.ageSeconds + (performance.now() - readAt) / 1000 }
-    },
+    latest: latest.get,
   }
 }

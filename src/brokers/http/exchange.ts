@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import { withResolvers } from '../../pause.ts'
 
 export interface Outgoing {
   readonly path: string
@@ -109,15 +110,4 @@ function readable(error: Error): Error {
   if (typeof code !== 'string' || !code.startsWith('ERR_SSL_') || typeof reason !== 'string') return error
   const hint = notTls.has(code) ? ': does this port speak TLS?' : ''
   return Object.assign(new Error(`the TLS handshake failed (${reason})${hint}`), { code })
-}
-
-// Promise.withResolvers came with Node 22.
-function withResolvers<T>() {
-  let resolve!: (value: T) => void
-  let reject!: (error: unknown) => void
-  const promise = new Promise<T>((yes, no) => {
-    resolve = yes
-    reject = no
-  })
-  return { promise, resolve, reject }
 }

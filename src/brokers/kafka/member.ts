@@ -1,4 +1,5 @@
 import type { Consumer, EachBatchPayload } from 'kafkajs'
+import { within, withResolvers } from '../../pause.ts'
 import type { Receiver } from '../../publishing/source.ts'
 import type { KafkaSourceSettings } from '../kafka-options.ts'
 import { createSockets } from './client.ts'
@@ -44,8 +45,8 @@ export function createMember(
   let stopping = false
   let destroyed = false
   let committing: Promise<void> | undefined
-  const joined = deferred<void>()
-  const failed = deferred<unknown>()
+  const joined = withResolvers<void>()
+  const failed = withResolvers<unknown>()
 
   // Called while KafkaJS joins, before it reads anything of the new assignment.
   consumer.on(consumer.events.GROUP_JOIN, () => {
@@ -157,29 +158,12 @@ export function createMember(
         // KafkaJS goes on with its heartbeats, and reads nothing.
         quietly(() => consumer.pause(topics.map((topic) => ({ topic }))))
         generation.settle()
-        await within(graceMs, generation.idle())
-        await within(leaveMs, commit())
+        await within(generation.idle(), graceMs)
+        await within(commit(), leaveMs)
       }
-      await within(leaveMs, consumer.disconnect())
+      await within(consumer.disconnect(), leaveMs)
       destroy()
     },
     destroy,
   }
-}
-
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const limit = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)))
-  await Promise.race([work.catch(() => undefined), limit])
-  clearTimeout(timer)
-}
-
-function deferred<T>() {
-  let resolve!: (value: T) => void
-  let reject!: (error: unknown) => void
-  const promise = new Promise<T>((yes, no) => {
-    resolve = yes
-    reject = no
-  })
-  return { promise, resolve, reject }
 }
