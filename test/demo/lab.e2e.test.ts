@@ -29,7 +29,12 @@ describe('npm run demo -- --once', () => {
     expect(summary).toMatchObject({ lost: 15, out_of_order: 0 })
     expect(demo.stdout).toMatch(/NO {3}15 revisions were committed and never taken: note-7:1/)
     const wrong = faults.filter(({ expected, found }: Record<string, string>) => expected !== found)
-    expect(wrong).toMatchObject([{ name: 'consumer-rejects', found: /visible; audit says null/ }])
+    expect(wrong).toContainEqual(
+      expect.objectContaining({
+        name: 'consumer-rejects',
+        found: expect.stringMatching(/visible; audit says null/),
+      }),
+    )
     await expectNothingLeft(demo)
   })
 })
