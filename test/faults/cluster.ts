@@ -25,6 +25,11 @@ export interface Cluster {
   makeReadOnly(): Promise<void>
   /** From now on the standby hears nothing of the primary. */
   cutOff(): Promise<void>
+  /**
+   * The machine of the primary dies, the standby is promoted, and new connections are led there. The network goes
+   * first: the sessions of a server that is killed live a moment longer, and show what no standby has.
+   */
+  crash(): Promise<void>
   /** Promotes the standby, with all that the primary has, and leads new connections there. Answers when it did. */
   failOver(): Promise<number>
 }
@@ -82,6 +87,13 @@ export async function startCluster({ synchronous = true } = {}): Promise<Cluster
       })
     },
     cutOff: () => link.down(),
+    async crash() {
+      await proxy.down()
+      await primary.kill('SIGKILL')
+      await standby.promote()
+      proxy.retarget(standby.port)
+      await proxy.up()
+    },
     async failOver() {
       await standby.caughtUp()
       await standby.promote()

@@ -123,12 +123,10 @@ describeWith('pgbouncer', 'a failover behind PgBouncer in transaction mode', () 
     'whose primary dies in the middle of the work: nothing is lost or comes twice',
     { timeout: 60_000 },
     async () => {
-      const { ledger, primary, standby, proxy, relay, on } = await startWork()
+      const { ledger, standby, relay, on, crash } = await startWork()
       const writers = ledger.startWriters()
       await ledger.untilArrivals(50)
-      await primary.kill('SIGKILL')
-      await standby.promote()
-      proxy.retarget(standby.port)
+      await crash()
       const at = performance.now()
       await ledger.untilArrivals(50)
       expect(performance.now() - at).toBeLessThan(10_000)

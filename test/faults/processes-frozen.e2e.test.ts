@@ -111,7 +111,7 @@ describe('a relay that stands still for longer than its lease', () => {
       const sink = await startSink(ledger)
       sink.answer = slowNowAndThen(random)
       const relays = [1, 2, 3].map(() =>
-        startRelay({ database, sink, relay: { leaseMs: 1_000, batchSize: 20 } }),
+        startRelay({ database, sink, relay: { leaseMs: 2_000, batchSize: 20 } }),
       )
       const suspected = (among: readonly FaultRelay[]) =>
         among.flatMap((relay) => relay.logged('relay.crash_suspected')).length

@@ -173,15 +173,13 @@ describe('three relays', () => {
     { timeout: 90_000 },
     async (how) => {
       const cluster = await startCluster()
-      const { primary, standby, proxy, ledger, url, on } = cluster
+      const { primary, standby, ledger, url, on } = cluster
       const relays = await startRelays({ url, schema: cluster.schema }, ledger, 30_000)
       const writers = ledger.startWriters()
       await ledger.untilArrivals(100)
       let at: number
       if (how === 'dies') {
-        await primary.kill('SIGKILL')
-        await standby.promote()
-        proxy.retarget(standby.port)
+        await cluster.crash()
         at = performance.now()
       } else {
         await cluster.makeReadOnly()
