@@ -1,7 +1,7 @@
 import { drainArticle } from '../article-relay.ts'
 import { drainGraphile } from './graphile.ts'
 import type { Contestant, DrainJob, DrainResult, DrainTarget } from './job.ts'
-import type { Parent } from './main.ts'
+import type { Parent } from './job.ts'
 import { type Recorder, createRecorder } from './recorder.ts'
 import { type StatementClock, startStatementClock } from './statement-clock.ts'
 import { drainWaybill } from './waybill.ts'

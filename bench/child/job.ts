@@ -126,3 +126,11 @@ export type Answer = { kind: 'warm' } | { kind: 'result'; result: unknown } | { 
 export function nowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }
+
+/** What a job may say to its parent. */
+export interface Parent {
+  warm(): void
+  result(result: unknown): void
+  /** Resolves with the next command. */
+  command(): Promise<Command>
+}

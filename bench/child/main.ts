@@ -1,20 +1,12 @@
 import { runClients } from './clients.ts'
 import { runDrain } from './drain.ts'
-import type { Answer, Command, Job } from './job.ts'
+import type { Answer, Command, Job, Parent } from './job.ts'
 import { runOperations } from './operations.ts'
 import { runPublish } from './publish.ts'
 import { runRelay } from './relay.ts'
 
 // A process for one job, so that no contestant runs in the heap, or behind the garbage, of another. The job comes
 // as the first argument; it ends when its parent does.
-
-/** What a job may say to its parent. */
-export interface Parent {
-  warm(): void
-  result(result: unknown): void
-  /** Resolves with the next command. */
-  command(): Promise<Command>
-}
 
 function createParent(): Parent {
   const commands: Command[] = []

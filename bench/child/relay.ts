@@ -2,7 +2,7 @@ import { publishFailed } from '../../src/publishing/publisher.ts'
 import type { Message, PublishResult, Publisher } from '../../src/publishing/publisher.ts'
 import { createRelay } from '../../src/relay/index.ts'
 import { type RelayJob, type RelayReport, nowMs } from './job.ts'
-import type { Parent } from './main.ts'
+import type { Parent } from './job.ts'
 import { startStatementClock } from './statement-clock.ts'
 import { createPublisher } from './waybill.ts'
 

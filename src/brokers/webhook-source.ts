@@ -9,7 +9,7 @@ import {
   resolveOptions,
   string,
 } from '../options.ts'
-import type { HeaderPair } from '../publishing/format.ts'
+import type { HeaderPair } from '../publishing/headers.ts'
 import type { Delivery, DeliveryAnswer, Receiver, Source } from '../publishing/source.ts'
 import { isSecret } from './http/signature.ts'
 import { type Verifier, createVerifier } from './http/verify.ts'

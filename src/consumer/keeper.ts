@@ -1,5 +1,5 @@
 import { cleanText } from '../errors.ts'
-import type { HeaderPair } from '../publishing/format.ts'
+import type { HeaderPair } from '../publishing/headers.ts'
 import type { Delivery } from '../publishing/source.ts'
 import type { InboxStatements } from './statements.ts'
 import type { Store } from './store.ts'

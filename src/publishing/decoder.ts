@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { WaybillError, cleanText } from '../errors.ts'
 import { type BindingRules, type HeaderNames, bindings } from './bindings.ts'
-import type { HeaderPair } from './format.ts'
+import type { HeaderPair } from './headers.ts'
 import { showName } from './headers.ts'
 import { unfoldHeaders } from './fold.ts'
 import { ownHeaders } from './own-headers.ts'

@@ -1,5 +1,5 @@
 import type { FoldRules } from './bindings.ts'
-import type { HeaderPair } from './format.ts'
+import type { HeaderPair } from './headers.ts'
 
 /**
  * The headers for a broker that takes only a few, and not every text in them. Ours stay headers of their own, in

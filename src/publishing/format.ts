@@ -1,5 +1,6 @@
 import { type BindingRules, type Binding, bindings } from './bindings.ts'
 import { foldHeaders } from './fold.ts'
+import type { HeaderPair } from './headers.ts'
 import type { Message, PublisherObserver } from './publisher.ts'
 
 /** A message in the terms of one broker. */
@@ -9,8 +10,6 @@ export interface EncodedMessage {
   /** Names and values in the order in which they are sent. */
   readonly headers: readonly HeaderPair[]
 }
-
-export type HeaderPair = readonly [name: string, value: string]
 
 export interface EncoderOptions {
   binding: Binding

@@ -1,3 +1,5 @@
+export type HeaderPair = readonly [name: string, value: string]
+
 import { undeliverable } from './publisher.ts'
 
 const none: Readonly<Record<string, string>> = Object.freeze({})

@@ -1,5 +1,5 @@
 import type { Binding } from './bindings.ts'
-import type { HeaderPair } from './format.ts'
+import type { HeaderPair } from './headers.ts'
 
 /**
  * One message as a broker delivered it, raw: nothing of it is decoded by the source. The consumer makes the event

@@ -1,6 +1,5 @@
 import type { Message } from '../publishing/publisher.ts'
 import type { Arrears } from './arrears.ts'
-import type { Share } from './shares.ts'
 import type { SourceEvent } from './source.ts'
 
 /** A bucket that this relay owns, and what it knows of it. */
@@ -17,7 +16,7 @@ export interface OwnedBucket {
   /** How far the look for what was missed below the floor has come, and where it ends; null: none is under way. */
   sweep: { from: bigint; readonly until: bigint } | null
   /** What was left in the table since its destination had no room. */
-  arrears: Arrears | null
+  arrears: Arrears<Share> | null
   /** Changes when the floor is set back, so that a read from before does not move it. */
   generation: number
   /** What its dead letters hold back is known: it may be read. */
@@ -78,6 +77,26 @@ export interface Failing {
   lastAt: number
   /** Failures, counted against it or not. */
   tries: number
+}
+
+/** One destination's part of the memory. */
+export interface Share {
+  /** Null for events that go nowhere (they are dead letters at once), and while it is not known where they go. */
+  readonly destination: string | null
+  readonly index: number
+  /** Events in memory, and the characters of their payloads. */
+  events: number
+  bytes: number
+  /** Buckets of which events were left in the table, since there was no room for them. */
+  owing: number
+  /** Has no room, and others must not wait for it: what is read of it stays in the table. */
+  shut: boolean
+  /** Aggregates that go on from the table by themselves, and whose next event goes here. */
+  readonly resumable: Set<Aggregate>
+  /** Single aggregates had their turn; next are those that were left in the table together. */
+  arrearsFirst: boolean
+  /** Rows of others that the last look for what is owed went through. */
+  passed: number
 }
 
 /** One event in memory. */

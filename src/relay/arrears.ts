@@ -1,12 +1,19 @@
 import { Parked } from './parked.ts'
-import type { Share } from './shares.ts'
+
+/** A destination to which buckets owe events. */
+export interface Owed {
+  readonly index: number
+  readonly destination: string | null
+  /** Buckets that owe. */
+  owing: number
+}
 
 /**
  * What was left in the table of one bucket since its destination had no room. For each such destination there is a
  * position: of the aggregates that are parked for it everything above is in the table only, everything at or below
  * was brought into memory. Catching up is reading on from there, once for all of them.
  */
-export class Arrears {
+export class Arrears<Share extends Owed> {
   /** The position for each destination. */
   readonly #from = new Map<Share, bigint>()
   readonly #shares: readonly Share[]

@@ -3,6 +3,7 @@ import {
   type Entry,
   type OwnedBucket,
   type Prepared,
+  type Share,
   type TakenBucket,
   aggregateKey,
   createBucket,
@@ -11,7 +12,7 @@ import {
 } from './aggregate.ts'
 import { Arrears } from './arrears.ts'
 import { leastAppetite } from './read-plan.ts'
-import { type Share, Shares } from './shares.ts'
+import { Shares } from './shares.ts'
 import { createSleepers } from './sleepers.ts'
 import type { AggregateKey, SourceEvent } from './source.ts'
 

@@ -1,24 +1,4 @@
-import type { Aggregate } from './aggregate.ts'
-
-/** One destination's part of the memory. */
-export interface Share {
-  /** Null for events that go nowhere (they are dead letters at once), and while it is not known where they go. */
-  readonly destination: string | null
-  readonly index: number
-  /** Events in memory, and the characters of their payloads. */
-  events: number
-  bytes: number
-  /** Buckets of which events were left in the table, since there was no room for them. */
-  owing: number
-  /** Has no room, and others must not wait for it: what is read of it stays in the table. */
-  shut: boolean
-  /** Aggregates that go on from the table by themselves, and whose next event goes here. */
-  readonly resumable: Set<Aggregate>
-  /** Single aggregates had their turn; next are those that were left in the table together. */
-  arrearsFirst: boolean
-  /** Rows of others that the last look for what is owed went through. */
-  passed: number
-}
+import type { Share } from './aggregate.ts'
 
 export interface SharesOptions {
   /** Events in memory for a destination that is alone. */

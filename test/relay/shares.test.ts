@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { type Share, Shares } from '../../src/relay/shares.ts'
+import type { Share } from '../../src/relay/aggregate.ts'
+import { Shares } from '../../src/relay/shares.ts'
 
 function fill(shares: Shares, share: Share): number {
   let count = 0

@@ -1,5 +1,5 @@
 import type { AsyncMessage } from 'rabbitmq-client'
-import type { HeaderPair } from '../../publishing/format.ts'
+import type { HeaderPair } from '../../publishing/headers.ts'
 import type { Delivery } from '../../publishing/source.ts'
 import { contentTypeOf } from './raw-bodies.ts'
 

@@ -1,5 +1,5 @@
 import type { Message } from '@aws-sdk/client-sqs'
-import type { HeaderPair } from '../../publishing/format.ts'
+import type { HeaderPair } from '../../publishing/headers.ts'
 import type { Delivery } from '../../publishing/source.ts'
 import { nameOf } from './names.ts'
 

@@ -1,6 +1,6 @@
 import { codeOf } from './answers.ts'
 import { createBatcher } from './batcher.ts'
-import type { Queue } from './source.ts'
+import type { Queue } from './queue.ts'
 
 /** A message that is ours for as long as it is renewed. */
 export interface Held {

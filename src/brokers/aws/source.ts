@@ -7,20 +7,8 @@ import { type SourceState, createSourceState } from '../source-state.ts'
 import { meaningOfError } from './answers.ts'
 import { toDelivery } from './delivery.ts'
 import { type Held, type Hold, createHold } from './hold.ts'
-import { type FailedEntry, sentenceOf } from './outcomes.ts'
-
-type Failed = readonly (FailedEntry & { Id?: string | undefined })[]
-
-/** One queue of SQS, as its SDK reads it. All reject with the SDK's errors. */
-export interface Queue {
-  receive(most: number, waitSeconds: number, signal: AbortSignal): Promise<readonly Message[]>
-  /** Deletes up to ten messages; answers with those that could not be, by their number. */
-  remove(handles: readonly string[], signal: AbortSignal): Promise<Failed>
-  /** Hides up to ten messages for so long from now; 0 shows them again. */
-  hide(items: readonly { handle: string; seconds: number }[], signal: AbortSignal): Promise<Failed>
-  region(): Promise<string>
-  close(): void
-}
+import { sentenceOf } from './outcomes.ts'
+import type { Queue } from './queue.ts'
 
 export interface QueueSourceSettings {
   readonly queue: string

@@ -1,5 +1,5 @@
 import type { KafkaMessage } from 'kafkajs'
-import type { HeaderPair } from '../../publishing/format.ts'
+import type { HeaderPair } from '../../publishing/headers.ts'
 import type { Delivery, DeliveryAnswer, Receiver } from '../../publishing/source.ts'
 import { createSharedAbort } from '../abort.ts'
 import { type Position, createPosition } from './position.ts'

@@ -1,6 +1,6 @@
 import type { ConnectionOptions } from '@nats-io/transport-node'
 import type { NatsConnectionSettings } from '../nats-options.ts'
-import type { NatsLibrary } from './connection.ts'
+import type { NatsLibrary } from './library.ts'
 
 const defaultPort = '4222'
 /** How soon a dead connection is noticed while nothing is sent: after two pings without an answer. */

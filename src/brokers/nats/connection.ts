@@ -1,21 +1,13 @@
 import { randomInt } from 'node:crypto'
-import type { JetStreamClient, JetStreamManager, PubAck } from '@nats-io/jetstream'
-import type { Authenticator, ConnectionOptions, MsgHdrs, NatsConnection } from '@nats-io/transport-node'
+import type { JetStreamClient, PubAck } from '@nats-io/jetstream'
+import type { NatsConnection } from '@nats-io/transport-node'
 import type { NatsConnectionSettings } from '../nats-options.ts'
 import type { Connection } from '../sessions.ts'
 import { connectOptions } from './connect-options.ts'
 import type { NatsMessage } from './envelope.ts'
+import type { NatsLibrary } from './library.ts'
 import { natsFailureOf } from './outcomes.ts'
 import { trackSockets } from './sockets.ts'
-
-/** The parts of the client's two packages that are used, which are loaded only when they are. */
-export interface NatsLibrary {
-  connect(options: ConnectionOptions): Promise<NatsConnection>
-  credsAuthenticator(creds: Uint8Array): Authenticator
-  headers(): MsgHdrs
-  jetstream(connection: NatsConnection): JetStreamClient
-  jetstreamManager(connection: NatsConnection, options: { checkAPI: boolean }): Promise<JetStreamManager>
-}
 
 export interface NatsLink extends Connection {
   /** The client's connection, once it is ready. */

@@ -1,5 +1,15 @@
+import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream'
+import type { Authenticator, ConnectionOptions, MsgHdrs, NatsConnection } from '@nats-io/transport-node'
 import { loadDependency } from '../dependency.ts'
-import type { NatsLibrary } from './connection.ts'
+
+/** The parts of the client's two packages that are used, which are loaded only when they are. */
+export interface NatsLibrary {
+  connect(options: ConnectionOptions): Promise<NatsConnection>
+  credsAuthenticator(creds: Uint8Array): Authenticator
+  headers(): MsgHdrs
+  jetstream(connection: NatsConnection): JetStreamClient
+  jetstreamManager(connection: NatsConnection, options: { checkAPI: boolean }): Promise<JetStreamManager>
+}
 
 /** @throws DEPENDENCY_MISSING */
 export async function loadNats(): Promise<NatsLibrary> {
