@@ -5,7 +5,10 @@ import { blocksOf, readPage } from './markdown.ts'
 import { type Reader, createReader } from './reader.ts'
 
 const blocks = blocksOf(readPage('README.md'))
-const example = blocks.find(({ language }) => language === 'ts')!.code
+const [example, consumer] = blocks.filter(({ language }) => language === 'ts').map(({ code }) => code) as [
+  string,
+  string,
+]
 let database: TestDatabase
 let reader: Reader
 
@@ -36,11 +39,12 @@ describe('the README', () => {
     expect(await running.exit).toEqual({ code: 0, signal: null })
   })
 
-  test('has an example that compiles, writes both or nothing, and does not compile with a mistake', async () => {
+  test('has examples that compile; the first writes both or nothing, and does not compile with a mistake', async () => {
     await reader.save('example.ts', example)
     await reader.save('wrong.ts', example.replace('total: z.number()', 'total: z.string()'))
+    await reader.save('consumer.ts', consumer)
     // The types of the package as they would be published.
-    const said = await reader.run(`${compiler} example.ts wrong.ts || true`)
+    const said = await reader.run(`${compiler} example.ts consumer.ts wrong.ts || true`)
     const errors = said.split('\n').filter((line) => line.includes('error TS'))
     expect(errors).toEqual([expect.stringMatching(/^wrong\.ts.*No overload matches/)])
 
