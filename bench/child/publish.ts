@@ -1,16 +1,21 @@
 import type { Message } from '../../src/publishing/publisher.ts'
 import { testMessage } from '../../src/testing/test-message.ts'
 import { eventPayload } from '../transaction.ts'
-import type { PublishJob, PublishResult } from './job.ts'
-import type { Parent } from './job.ts'
+import type { Parent, PublishJob, PublishResult } from './job.ts'
 import { kafkaSenders } from './senders/kafka.ts'
+import { natsSenders } from './senders/nats.ts'
 import { rabbitmqSenders } from './senders/rabbitmq.ts'
+import { redisSenders } from './senders/redis.ts'
 import type { Senders } from './senders/sender.ts'
+import { sqsSenders } from './senders/sqs.ts'
 
 /** One line for each broker. */
 const senders: Readonly<Record<PublishJob['broker'], Senders>> = {
   kafka: kafkaSenders,
   rabbitmq: rabbitmqSenders,
+  nats: natsSenders,
+  redis: redisSenders,
+  sqs: sqsSenders,
 }
 
 export async function runPublish(job: PublishJob, parent: Parent): Promise<void> {

@@ -1,9 +1,14 @@
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
 import { Connection } from 'rabbitmq-client'
 import { runCleanups } from '../../test/support/cleanups.ts'
 import { startKafka } from '../../test/support/kafka.ts'
 import { createTopics } from '../../test/support/kafka-consumer.ts'
-import { findKafka, findProgram, findRabbitmq } from '../../test/support/programs.ts'
+import { findKafka, findNats, findProgram, findRabbitmq, findRedis } from '../../test/support/programs.ts'
+import { startAws } from '../../test/support/aws.ts'
+import { startNats } from '../../test/support/nats.ts'
 import { startRabbitmq } from '../../test/support/rabbitmq.ts'
+import { startRedis } from '../../test/support/redis.ts'
 import type { PublishJob, PublishResult } from '../child/job.ts'
 import { type Context, type Figure, type Part, type Section, figure, thousands } from '../part.ts'
 import { median, ratioOfRounds, rounded, spread } from '../statistics.ts'
@@ -42,6 +47,38 @@ const contestants: readonly Contestant[] = [
     async start() {
       const { url } = await startRabbitmq()
       return { address: url, createTopic: (queue) => declareQueue(url, queue) }
+    },
+  },
+  {
+    broker: 'nats',
+    title: 'NATS JetStream, a stream on disk, `@nats-io/jetstream`',
+    missing: () => (findNats() ? undefined : `NATS ${install}`),
+    async start() {
+      const { url } = await startNats()
+      return { address: url, createTopic: (stream) => createStream(url, stream) }
+    },
+  },
+  {
+    broker: 'redis',
+    title: 'Redis Streams, `ioredis`',
+    missing: () => (findRedis() ? undefined : `Redis ${install}`),
+    async start() {
+      const { url } = await startRedis()
+      return { address: url, createTopic: async () => undefined }
+    },
+  },
+  {
+    broker: 'sqs',
+    title: 'SQS, a standard queue of an emulator, `@aws-sdk/client-sqs`',
+    missing: () => undefined,
+    async start() {
+      const server = await startAws()
+      return {
+        address: server.url,
+        async createTopic(queue) {
+          await server.createQueue(queue)
+        },
+      }
     },
   },
 ]
@@ -117,6 +154,16 @@ async function measure({ scale, children, log }: Context, { broker, start }: Con
     return results
   } finally {
     await stopBrokers()
+  }
+}
+
+async function createStream(url: string, name: string): Promise<void> {
+  const connection = await connect({ servers: new URL(url).host })
+  try {
+    const manager = await jetstreamManager(connection)
+    await manager.streams.add({ name, subjects: [name] })
+  } finally {
+    await connection.close()
   }
 }
 
