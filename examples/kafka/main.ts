@@ -11,7 +11,7 @@ import { accountsTable, deposit } from './service.ts'
 const brokers = [process.env['KAFKA_BROKER'] ?? '127.0.0.1:9092']
 // Of this run: Kafka keeps what earlier runs have written.
 const topic = `example.accounts.${Date.now()}`
-const accounts = ['ada', 'ben', 'cleo']
+const accounts = ['savings', 'salary', 'travel']
 const rounds = 10
 
 const postgres = await startPostgres()

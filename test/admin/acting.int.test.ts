@@ -20,12 +20,12 @@ describe('acting', () => {
     const told = new Promise<TelemetryEvents['dead_letters.retried']>((resolve) =>
       telemetry.on('dead_letters.retried', resolve),
     )
-    const answer = await act(open, retryPath, { ids: [letter!.id], reason: 'fixed', decidedBy: 'anna' })
+    const answer = await act(open, retryPath, { ids: [letter!.id], reason: 'fixed', decidedBy: 'on-call' })
     expect(answer).toMatchObject({ status: 200, json: { matched: 1, changed: 1, complete: true } })
     expect(await isDead(letter!.id)).toBe(false)
-    expect(await told).toEqual({ matched: 1, changed: 1, decidedBy: 'anna (local http)' })
+    expect(await told).toEqual({ matched: 1, changed: 1, decidedBy: 'on-call (local http)' })
     expect(await database.rows('SELECT decided_by, reason FROM "waybill".decisions')).toEqual([
-      { decided_by: 'anna (local http)', reason: 'fixed' },
+      { decided_by: 'on-call (local http)', reason: 'fixed' },
     ])
   })
 

@@ -89,7 +89,7 @@ describe('retryDeadLetters', () => {
     )
     await listener.query(`LISTEN waybill_${table!.oid}`)
 
-    expect(await retry({ ids: [letter!.id], reason: 'receiver fixed', decidedBy: 'anna' })).toEqual({
+    expect(await retry({ ids: [letter!.id], reason: 'receiver fixed', decidedBy: 'on-call' })).toEqual({
       matched: 1,
       changed: 1,
       skipped: none,
@@ -110,7 +110,7 @@ describe('retryDeadLetters', () => {
       {
         action: 'retried',
         event_id: letter!.id,
-        decided_by: 'anna',
+        decided_by: 'on-call',
         reason: 'receiver fixed',
         details: { attempts: 8, held: true, error: 'HTTP 500', allowOlder: false },
         revision: null,
@@ -357,7 +357,7 @@ describe('discardDeadLetters', () => {
   it('keeps the row, lets a held aggregate go, and records why', async () => {
     const [letter, later] = await plant(database, { ...dead, holds: true, revision: 2 }, { revision: 3 })
     expect(await stateOf(later!.id)).toBe('blocked')
-    expect(await discard({ ids: [letter!.id], reason: 'test data', decidedBy: 'ben' })).toMatchObject({
+    expect(await discard({ ids: [letter!.id], reason: 'test data', decidedBy: 'on-call' })).toMatchObject({
       changed: 1,
     })
     expect(await getEvent(db, testSchema, letter!.id)).toMatchObject({
@@ -368,7 +368,7 @@ describe('discardDeadLetters', () => {
     expect(await raised()).toEqual([letter!.bucket])
     expect(
       await database.rows('SELECT action, reason, decided_by, revision FROM "waybill".decisions'),
-    ).toEqual([{ action: 'discarded', reason: 'test data', decided_by: 'ben', revision: '2' }])
+    ).toEqual([{ action: 'discarded', reason: 'test data', decided_by: 'on-call', revision: '2' }])
   })
 
   it('does not disturb the relays for a letter that held nobody back', async () => {

@@ -100,7 +100,7 @@ describe('prune', () => {
   it('leaves an event whose replay is still open', async () => {
     const [row] = await plant(database, weekOld, weekOld)
     await database.query(
-      `INSERT INTO "waybill".replays (event_id, number, requested_by, reason) VALUES ($1, 1, 'anna', 'x')`,
+      `INSERT INTO "waybill".replays (event_id, number, requested_by, reason) VALUES ($1, 1, 'on-call', 'x')`,
       [row!.id],
     )
     expect(await sweep({ dryRun: true })).toMatchObject({ prunable: 1 })
