@@ -6,11 +6,13 @@ import { WaybillError, describeError } from '../errors.ts'
 import { discardDeadLetters, listDeadLetters, retryDeadLetters } from '../operations/dead-letters.ts'
 import { usageInvalid } from '../input.ts'
 import { getEvent, listEvents } from '../operations/list-events.ts'
+import { withConsumerResults } from '../operations/consumers.ts'
 import type { OpenFactSources } from '../publications/fact-sources.ts'
 import { listRelays } from '../operations/relays.ts'
 import { readStatus } from '../operations/status.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { addConsumerRoutes } from './consumers.ts'
 import { type ErrorBody, type HttpOnlyCode, httpOnlyCodes, statusOf } from './errors.ts'
 import { requireIntent, requireLoopbackName, requireToken } from './guard.ts'
 import { addPages } from './pages.ts'
@@ -114,18 +116,21 @@ export function createAdminApp(options: AdminAppOptions): Hono {
 function addReads(app: Hono, { reader, schema }: AdminAppOptions): void {
   app.get('/api/v1/status', async (c) => c.json(await readStatus(reader, schema, quickCountLimit)))
   app.get('/api/v1/relays', async (c) => c.json(await listRelays(reader, schema)))
-  app.get('/api/v1/events', async (c) =>
-    c.json(await listEvents(reader, schema, readEventsQuery(c.req.queries()))),
-  )
-  app.get('/api/v1/events/:id', async (c) =>
-    c.json(await getEvent(reader, schema, c.req.param('id'), readEventQuery(c.req.queries()))),
-  )
+  app.get('/api/v1/events', async (c) => {
+    const { items, next } = await listEvents(reader, schema, readEventsQuery(c.req.queries()))
+    return c.json({ items: await withConsumerResults(reader, schema, items), next })
+  })
+  app.get('/api/v1/events/:id', async (c) => {
+    const event = await getEvent(reader, schema, c.req.param('id'), readEventQuery(c.req.queries()))
+    return c.json((await withConsumerResults(reader, schema, [event]))[0])
+  })
   app.get('/api/v1/dead-letters', async (c) =>
     c.json(await listDeadLetters(reader, schema, readDeadLettersQuery(c.req.queries()))),
   )
 }
 
-function addActions(app: Hono, { actor, schema, token, telemetry, signal, facts }: AdminAppOptions): void {
+function addActions(app: Hono, options: AdminAppOptions): void {
+  const { reader, actor, schema, token, telemetry, signal, facts } = options
   const guards = [
     requireIntent(token),
     bodyLimit({ maxSize: maxBodyBytes, onError: (c) => c.json(httpError('BODY_TOO_LARGE'), 413) }),
@@ -158,6 +163,7 @@ function addActions(app: Hono, { actor, schema, token, telemetry, signal, facts 
     telemetry.emit('dead_letters.discarded', { matched, changed, decidedBy: how.decidedBy })
     return c.json(report)
   })
+  addConsumerRoutes(app, { schema, reader, actor, telemetry, guards, common, readJson })
   addPublicationRoutes(app, { facts, guards, readJson, signal, decider: (name) => decider(name, token) })
 }
 

@@ -49,14 +49,46 @@ interface ActionBody {
 export function readActionBody(body: unknown, keys: readonly (keyof ActionBody)[]): ActionBody {
   const given = record(body, 'the body', keys)
   return {
+    ...readChoice(given),
+    ...(given['filter'] === undefined
+      ? {}
+      : { filter: readFilter(record(given['filter'], 'filter', [...filterKeys, 'error', 'before'])) }),
+  }
+}
+
+function readChoice(given: Readonly<Record<string, unknown>>): Omit<ActionBody, 'filter'> {
+  return {
     ...optional(given, 'ids', isTextList, 'a list of event ids'),
     ...optional(given, 'all', isBoolean, 'true or false'),
     ...optional(given, 'allowOlder', isBoolean, 'true or false'),
     ...optional(given, 'reason', isText, 'text'),
     ...optional(given, 'decidedBy', isText, 'text'),
-    ...(given['filter'] === undefined
-      ? {}
-      : { filter: readFilter(record(given['filter'], 'filter', [...filterKeys, 'error', 'before'])) }),
+  }
+}
+
+/** The query of `GET /api/v1/consumers/dead-letters`. */
+export function readConsumerDeadLettersQuery(queries: Queries): {
+  consumer?: string
+  limit?: number
+  after?: string
+} {
+  const { consumer, limit, after } = single(queries, ['consumer', 'limit', 'after'])
+  return {
+    ...(consumer === undefined ? {} : { consumer }),
+    ...(limit === undefined ? {} : { limit: checkLimit(Number(limit)) }),
+    ...(after === undefined ? {} : { after }),
+  }
+}
+
+/** The body of an action on dead letters of a consumer. */
+export function readConsumerActionBody(
+  body: unknown,
+  more: readonly 'allowOlder'[],
+): Omit<ActionBody, 'filter'> & { consumer: string } {
+  const given = record(body, 'the body', ['consumer', 'ids', 'all', 'reason', 'decidedBy', ...more])
+  return {
+    consumer: checkText('consumer', given['consumer'], 100),
+    ...readChoice(given),
   }
 }
 

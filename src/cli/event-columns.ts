@@ -1,4 +1,5 @@
 import type { EventState } from '../types.ts'
+import type { WithConsumers } from '../operations/consumers.ts'
 import type { EventItem } from '../operations/event-item.ts'
 import type { Color, Column } from './output.ts'
 
@@ -25,6 +26,14 @@ export const eventColumns: readonly Column<EventItem>[] = [
   { title: 'attempts', text: ({ attempts }) => String(attempts), align: 'right' },
   { title: 'created', text: ({ createdAt }) => seconds(createdAt) },
 ]
+
+/** What the consumers of the same database made of it. */
+export const consumersColumn: Column<WithConsumers> = {
+  title: 'consumers',
+  text: ({ consumers }) =>
+    (consumers ?? []).map(({ consumer, result }) => `${consumer} ${result}`).join(', '),
+  limit: 80,
+}
 
 /** Why it failed, at the end of the line. */
 export const errorColumn: Column<EventItem> = {

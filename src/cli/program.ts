@@ -80,7 +80,7 @@ export function createProgram(version: string, act: Act): Command {
 
   const status = program
     .command('status')
-    .description('shows how much waits, for how long, and which relays and destinations work')
+    .description('shows how much waits, for how long, and which relays, destinations and consumers work')
   does(status, async () => {
     const { statusCommand } = await import('./commands/status.ts')
     return statusCommand()

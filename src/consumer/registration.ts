@@ -28,13 +28,18 @@ export interface Registration {
 
 export const beatEveryMs = 10_000
 
+/** A process that says nothing for so long counts as dead. */
+export const beatLastsSeconds = 30
+
 /**
  * A long stop is one of more than an hour. What was under way then may come again only now, so the dedupe memory is
  * not cleaned until the consumer has been at work for as long as it stood still, and for a day at least.
  */
 const seen = `
-  INSERT INTO "waybill".consumers AS c (consumer) VALUES ($1::text)
+  INSERT INTO "waybill".consumers AS c (consumer, handlers)
+  SELECT $1::text, ARRAY(SELECT jsonb_array_elements_text($2::text::jsonb))
   ON CONFLICT (consumer) DO UPDATE SET
+    handlers = excluded.handlers,
     stopped_for = CASE WHEN clock_timestamp() - c.seen_at < interval '1 hour' THEN c.stopped_for
       ELSE clock_timestamp() - c.seen_at
         + CASE WHEN c.seen_at < c.resumed_at + greatest(c.stopped_for, interval '1 day') THEN c.stopped_for
@@ -48,7 +53,7 @@ const register = `
     (consumer, instance_id, subscription, handlers, host, process_id, version, expires_at)
   SELECT $1::text, $2::text::uuid, nullif($3::text, ''),
          ARRAY(SELECT jsonb_array_elements_text($4::text::jsonb)), $5::text, $6::text::int, $7::text,
-         clock_timestamp() + interval '30 seconds'
+         clock_timestamp() + interval '${beatLastsSeconds} seconds'
   ON CONFLICT (consumer, instance_id) DO UPDATE SET expires_at = excluded.expires_at`
 
 const strangers = `
@@ -65,13 +70,14 @@ const forgetExpired = `
 
 export function createRegistration<Tx>(options: RegistrationOptions<Tx>): Registration {
   const { store, schema, consumer, instanceId, subscription, handlers } = options
-  const who = [subscription ?? '', JSON.stringify([...handlers].sort())]
+  const types = JSON.stringify([...handlers].sort())
+  const who = [subscription ?? '', types]
   const query = (sql: string, ...params: string[]) =>
     store.query(inSchema(sql, schema), [consumer, ...params])
 
   return {
     async beat() {
-      await query(seen)
+      await query(seen, types)
       await query(register, instanceId, ...who, hostname(), String(process.pid), packageVersion())
       return (await query(strangers, instanceId, ...who)).map((row) => ({
         host: row['host'] as string,

@@ -25,6 +25,11 @@ export const relayPrivileges: Privileges = Object.freeze({
   publication_intents: 'SELECT',
   replays: 'SELECT, UPDATE',
   decisions: 'SELECT, INSERT',
+  processed_events: 'SELECT',
+  consumer_messages: 'SELECT, UPDATE, DELETE',
+  consumer_dead_letters: 'SELECT',
+  consumers: 'SELECT',
+  consumer_instances: 'SELECT',
 })
 
 /** Handles events: the inbox, effects and projections. */

@@ -1,6 +1,8 @@
 import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
+import type { ConsumerSample } from '../telemetry/consumer-sample-metrics.ts'
 import { type OutboxSample, countLimit } from '../telemetry/events.ts'
+import type { ConsumerMarks } from './consumers-sample.ts'
 import {
   blockedStatement,
   blockersStatement,
@@ -16,7 +18,14 @@ export interface StoredSample {
   readonly ageSeconds: number
   /** How long counting took, in milliseconds. */
   readonly durationMs: number
+  /** Of each consumer of this database; null when the role that counts may not read their tables. */
+  readonly consumers: readonly ConsumerSample[] | null
+  /** Where the next look for their lag begins. */
+  readonly consumerMarks: ConsumerMarks
 }
+
+/** As it is kept beside the lease of its task. */
+type Kept = OutboxSample & Pick<StoredSample, 'durationMs'> & Partial<StoredSample>
 
 type Ask = <Row>(sql: string, values?: readonly unknown[]) => Promise<Row>
 
@@ -94,7 +103,7 @@ async function countDead(ask: Ask, limit: number): Promise<number> {
 
 /** The sample that a relay left, or null when there is none yet. One look-up by key. */
 export async function readSample(db: Connection, schema: string): Promise<StoredSample | null> {
-  const { rows } = await db.query<{ result: OutboxSample & { durationMs: number }; age: number }>(
+  const { rows } = await db.query<{ result: Kept; age: number }>(
     inSchema(
       `SELECT t.result AS "result", greatest(0, extract(epoch FROM clock_timestamp() - t.finished_at))::float8 AS "age"
        FROM "waybill".outbox_tasks AS t WHERE t.name = 'sample' AND t.result IS NOT NULL AND t.finished_at IS NOT NULL`,
@@ -103,8 +112,8 @@ export async function readSample(db: Connection, schema: string): Promise<Stored
   )
   const [row] = rows
   if (row === undefined) return null
-  const { durationMs, ...sample } = row.result
-  return { sample, ageSeconds: row.age, durationMs }
+  const { durationMs, consumers = null, consumerMarks = {}, ...sample } = row.result
+  return { sample, ageSeconds: row.age, durationMs, consumers, consumerMarks }
 }
 
 /** A count as people read it: `1000000+` where counting stopped. */

@@ -2,6 +2,8 @@ import type { Connection } from '../database/connection.ts'
 import { describeError } from '../errors.ts'
 import type { Telemetry } from '../telemetry/events.ts'
 import { type BackgroundService, createBackgroundService } from './background.ts'
+import { nullIfDenied } from './consumers.ts'
+import { takeConsumersSample } from './consumers-sample.ts'
 import { createLatest } from './latest.ts'
 import { type StoredSample, readSample, takeSample } from './sample.ts'
 import { claimTask, finishTask } from './task-lease.ts'
@@ -62,10 +64,13 @@ export function createSampler(options: SamplerOptions): Sampler {
   async function take(): Promise<void> {
     const started = performance.now()
     const sample = await takeSample(db, schema)
+    const before = (await readSample(db, schema))?.consumerMarks ?? {}
+    const seen = await nullIfDenied(() => takeConsumersSample(db, schema, before))
     const durationMs = performance.now() - started
+    const beside = { durationMs, consumers: seen?.consumers ?? null, consumerMarks: seen?.marks ?? before }
     // The duration is kept with it, so that the next relay knows what counting costs.
-    await finishTask(task, { ...sample, durationMs })
-    latest.remember({ sample, ageSeconds: 0, durationMs })
+    await finishTask(task, { ...sample, ...beside })
+    latest.remember({ sample, ageSeconds: 0, ...beside })
     telemetry.emit('sample.taken', { ...sample, durationMs })
   }
 

@@ -1,9 +1,10 @@
 import type { Connection } from '../database/connection.ts'
 import { type OutboxSample, countLimit } from '../telemetry/events.ts'
+import { type ConsumersStatus, listConsumers } from './consumers.ts'
 import { type DestinationState, type RelaysStatus, type WakeupMode, listRelays } from './relays.ts'
 import { readSample, takeSample } from './sample.ts'
 
-export interface OutboxStatus extends RelaysStatus, OutboxSample {
+export interface OutboxStatus extends RelaysStatus, ConsumersStatus, OutboxSample {
   /** How old the counts are, on the database's clock. */
   readonly sampleAgeSeconds: number
   /** Where counting stops: a count of this size reads `1000000+`. */
@@ -18,8 +19,8 @@ export interface OutboxStatus extends RelaysStatus, OutboxSample {
 const staleAfterSeconds = 30
 
 /**
- * The outbox at a glance: counts and age, relays and their buckets, wake-up, destinations. Reads the sample that the
- * relays keep; counts itself, up to `limit`, only when there is none, or when it is older than 30 s and no relay lives.
+ * The outbox at a glance: counts and age, relays and their buckets, wake-up, destinations, consumers. Reads the sample
+ * that the relays keep; counts itself, up to `limit`, only when there is none, or when it is older than 30 s and no relay lives.
  */
 export async function readStatus(db: Connection, schema: string, limit = countLimit): Promise<OutboxStatus> {
   const relays = await listRelays(db, schema)
@@ -35,6 +36,7 @@ export async function readStatus(db: Connection, schema: string, limit = countLi
     ...relays,
     wakeup: commonWakeup(relays),
     destinations: mergeDestinations(relays),
+    ...(await listConsumers(db, schema)),
   }
 }
 

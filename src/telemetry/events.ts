@@ -101,6 +101,10 @@ export interface TelemetryEvents {
   'dead_letters.retried': { matched: number; changed: number; decidedBy: string }
   /** Somebody gave dead letters up through this process. */
   'dead_letters.discarded': { matched: number; changed: number; decidedBy: string }
+  /** Somebody put dead letters of a consumer back through this process. */
+  'consumer.retried': { consumer: string; changed: number; decidedBy: string }
+  /** Somebody gave dead letters of a consumer up through this process. */
+  'consumer.discarded': { consumer: string; changed: number; decidedBy: string }
   /** The HTTP server takes requests. */
   'admin.listening': { url: string }
   /** A request failed for a reason that lies with us. */

@@ -93,6 +93,8 @@ export const logLines: { readonly [Name in TelemetryEventName]: LogLine<Name> } 
   'source.up': { level: 'info', message: 'source is back' },
   'dead_letters.retried': { level: 'info', message: 'dead letters were put back' },
   'dead_letters.discarded': { level: 'info', message: 'dead letters were discarded' },
+  'consumer.retried': { level: 'info', message: 'dead letters of a consumer were put back' },
+  'consumer.discarded': { level: 'info', message: 'dead letters of a consumer were discarded' },
   'admin.listening': { level: 'info', message: 'HTTP server listens' },
   'admin.failed': { level: 'error', message: 'an HTTP request failed' },
 }

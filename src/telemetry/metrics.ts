@@ -1,14 +1,14 @@
 import { Registry } from 'prom-client'
 import { type AuditCounts, addAuditMetrics } from './audit-metrics.ts'
 import { addConsumerMetrics } from './consumer-metrics.ts'
-import type { OutboxSample, Telemetry } from './events.ts'
+import type { Telemetry } from './events.ts'
 import { addRelayMetrics } from './relay-metrics.ts'
-import { addSampleMetrics } from './sample-metrics.ts'
+import { type KnownSample, addSampleMetrics } from './sample-metrics.ts'
 
 export interface MetricsOptions {
   telemetry: Telemetry
   /** The newest sample of the outbox with its age, as a sampler keeps it; null when none is known. No I/O. */
-  sample?: () => { sample: OutboxSample; ageSeconds: number } | null
+  sample?: () => KnownSample | null
   /** What the last audits of the publications found; null when none is known. No I/O. */
   audits?: () => AuditCounts | null
 }

@@ -1,19 +1,26 @@
 import { Gauge, type Registry } from 'prom-client'
+import { type ConsumerSample, addConsumerSampleMetrics } from './consumer-sample-metrics.ts'
 import type { OutboxSample } from './events.ts'
 
 /** A sample older than this tells nothing about now. */
 const staleAfterSeconds = 30
 
-/** What lies in the outbox, from the newest sample; absent while that is unknown or too old. */
-export function addSampleMetrics(
-  registry: Registry,
-  sample: () => { sample: OutboxSample; ageSeconds: number } | null,
-): void {
+export interface KnownSample {
+  readonly sample: OutboxSample
+  readonly ageSeconds: number
+  /** Of each consumer of the same database; null when that is not known. */
+  readonly consumers?: readonly ConsumerSample[] | null
+}
+
+/** What lies in the outbox and before its consumers, from the newest sample; absent while unknown or too old. */
+export function addSampleMetrics(registry: Registry, sample: () => KnownSample | null): void {
   const registers = [registry]
-  const fresh = () => {
+  const freshSample = () => {
     const known = sample()
-    return known !== null && known.ageSeconds <= staleAfterSeconds ? known.sample : null
+    return known !== null && known.ageSeconds <= staleAfterSeconds ? known : null
   }
+  const fresh = () => freshSample()?.sample ?? null
+  addConsumerSampleMetrics(registry, () => freshSample()?.consumers ?? null)
   const fromSample = (name: string, help: string, read: (sample: OutboxSample) => number) =>
     new Gauge({
       name,

@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { createCli, temporaryFolder } from '../cli/cli.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { plant, published } from '../operations/plant.ts'
 import { note, testConsumer } from './harness.ts'
 
 let db: TestDatabase
@@ -75,6 +76,31 @@ test('dead letters of a consumer are listed page by page, put back, and handled'
     { action: 'consumer_retried', reason: 'retried', id: third },
     { action: 'consumer_discarded', reason: 'superseded', id: second },
   ])
+})
+
+test('status and list show the consumers beside the outbox', async () => {
+  const own = await createTestDatabase()
+  const waybill = createCli(cwd, own)
+  expect((await waybill(['status'])).stdout).not.toMatch(/consumers/)
+  const [event] = await plant(own, { ...published, type: 'note.published' })
+  const consumer = await testConsumer(own, {
+    name: 'billing',
+    handlers: { 'note.published': () => undefined },
+  })
+  await consumer.deliver(note({ eventId: event!.id }))
+  await plant(own, { ...published, type: 'note.published', processedAt: "now() - interval '90 minutes'" })
+
+  const { stdout } = await waybill(['status'])
+  expect(stdout).toMatch(/[^\n]\n\nconsumers\nconsumer +processes +lag +dead +parked +newest results\n/)
+  expect(stdout).toMatch(/\nbilling +1 +1 h 30 min +0 +0 +1 applied in 1 h\n/)
+  expect(stdout).toMatch(new RegExp(`\nbilling +\\S+ +${process.pid} `))
+  expect((await waybill(['status', '--json'])).json()).toMatchObject({
+    consumers: [{ name: 'billing', instances: [{ processId: process.pid }], deadLetters: 0 }],
+  })
+  expect((await waybill(['list'])).stdout).toMatch(/ consumers\n.*billing applied\n/)
+  expect((await waybill(['list', '--json'])).json()).toMatchObject({
+    items: [{ consumers: [{ consumer: 'billing', result: 'applied' }] }, { consumers: [] }],
+  })
 })
 
 test('wrong words are told', async () => {

@@ -153,6 +153,7 @@ describe('the sampler', () => {
     await second.sampler.stop()
     expect(await readSample(db, testSchema)).toEqual({
       sample: first.sampler.latest()!.sample,
+      ...{ consumers: [], consumerMarks: {} },
       ageSeconds: expect.any(Number),
       durationMs: expect.any(Number),
     })

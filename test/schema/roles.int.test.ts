@@ -18,6 +18,10 @@ import {
   listConsumerDeadLetters,
   retryConsumerDeadLetters,
 } from '../../src/operations/consumer-dead-letters.ts'
+import { withConsumerResults } from '../../src/operations/consumers.ts'
+import { createSampler } from '../../src/operations/sampler.ts'
+import { readStatus } from '../../src/operations/status.ts'
+import { createTelemetry } from '../../src/telemetry/events.ts'
 import { discardDeadLetters, retryDeadLetters } from '../../src/operations/dead-letters.ts'
 import { claimTask } from '../../src/operations/task-lease.ts'
 import { takeSample } from '../../src/operations/sample.ts'
@@ -267,6 +271,41 @@ test('a relay publishes, marks, buries, retries, discards and prunes', async () 
   expect(await takeSample(connection, testSchema)).toMatchObject({ counts: { pending: 0, dead: 0 } })
   expect(await prune(connection, testSchema, { processedDays: 0 })).toMatchObject({ deleted: 1 })
   await connection.close()
+})
+
+test('a relay shows consumers and puts their dead letters back; without these grants they are unknown to it', async () => {
+  await db.query(`INSERT INTO "waybill".consumers (consumer) VALUES ('seen')`)
+  await db.query(`INSERT INTO "waybill".consumer_messages (consumer, event_id, state, delivery, body, origin)
+    VALUES ('seen', 'a', 'dead', '{}', '', 'x'), ('seen', 'b', 'dead', '{}', '', 'x')`)
+  const relay = createConnection({ databaseUrl: urlFor(roleName('relay')), schema: testSchema })
+  expect(await readStatus(relay, testSchema)).toMatchObject({ consumers: [{ name: 'seen', deadLetters: 2 }] })
+  expect(await withConsumerResults(relay, testSchema, [{ id: 'a' }])).toEqual([{ id: 'a', consumers: [] }])
+  expect((await listConsumerDeadLetters(relay, testSchema)).items).toHaveLength(2)
+  const action = { consumer: 'seen', reason: 'test' }
+  expect(await retryConsumerDeadLetters(relay, testSchema, { ...action, ids: ['a'] })).toMatchObject({
+    changed: 1,
+  })
+  expect(await discardConsumerDeadLetters(relay, testSchema, action)).toMatchObject({ changed: 1 })
+  await relay.close()
+  await db.query(`TRUNCATE "waybill".consumers, "waybill".consumer_messages`)
+
+  const role = await createRole('narrow')
+  for (const grant of grantsFor(db, 'relay', role)) {
+    if (!/consumer|processed/.test(grant)) await db.client.query(grant)
+  }
+  const narrow = createConnection({ databaseUrl: urlFor(role), schema: testSchema })
+  expect(await readStatus(narrow, testSchema)).toMatchObject({ consumers: null, counts: { pending: 0 } })
+  expect(await withConsumerResults(narrow, testSchema, [{ id: 'a' }])).toEqual([{ id: 'a', consumers: null }])
+  const telemetry = createTelemetry()
+  const sampler = createSampler({ db: narrow, schema: testSchema, telemetry, relayId: randomUUID() })
+  const ended = new Promise<string>((resolve) => {
+    telemetry.onAny((name) => resolve(name))
+  })
+  sampler.start()
+  expect(await ended).toBe('sample.taken')
+  await sampler.stop()
+  expect(sampler.latest()).toMatchObject({ consumers: null, sample: { counts: { pending: 0 } } })
+  await narrow.close()
 })
 
 describe('a consumer', () => {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { type EventReference, type OutboxSample, createTelemetry } from '../../src/telemetry/events.ts'
 import { createMetrics } from '../../src/telemetry/metrics.ts'
+import type { KnownSample } from '../../src/telemetry/sample-metrics.ts'
 import { eventTypeLimit } from '../../src/telemetry/relay-metrics.ts'
 
 const reference: EventReference = {
@@ -18,7 +19,7 @@ const sample: OutboxSample = {
   oldestPendingAgeSeconds: 12.5,
 }
 
-function measured(known: { sample: OutboxSample; ageSeconds: number } | null = null) {
+function measured(known: KnownSample | null = null) {
   const telemetry = createTelemetry()
   const state = { known }
   const metrics = createMetrics({ telemetry, sample: () => state.known })
@@ -205,6 +206,40 @@ describe('what lies in the outbox', () => {
     for (const name of names) expect(values).not.toHaveProperty(name)
     expect(values).toMatchObject({ outbox_collect_success: 0 })
     expect(values).toHaveProperty('outbox_collect_last_success_timestamp_seconds')
+  })
+})
+
+describe('what lies before the consumers', () => {
+  const results = { applied: 1, stale: 0, rejected: 0, parked: 0, overSeconds: 3600 }
+  const known: KnownSample = {
+    ...{ sample, ageSeconds: 3 },
+    consumers: [
+      { name: 'billing', results, deadLetters: 2, parked: 3, lagSeconds: 4.5 },
+      { name: 'elsewhere', results, deadLetters: 0, parked: 0, lagSeconds: null },
+    ],
+  }
+
+  it('comes from the sample; a lag that is unknown is absent, never 0', async () => {
+    const values = await measured(known).read()
+    expect(values).toMatchObject({
+      'outbox_consumer_lag_seconds{consumer="billing"}': 4.5,
+      'outbox_consumer_dead_letters{consumer="billing"}': 2,
+      'outbox_consumer_parked_events{consumer="billing"}': 3,
+      'outbox_consumer_dead_letters{consumer="elsewhere"}': 0,
+    })
+    expect(values).not.toHaveProperty('outbox_consumer_lag_seconds{consumer="elsewhere"}')
+  })
+
+  it.each([
+    ['the sample is too old', { ...known, ageSeconds: 31 }],
+    ['it could not be read', { ...known, consumers: null }],
+    ['it was never counted', null],
+  ])('is absent when %s', async (_, next) => {
+    const { read, state } = measured(known)
+    await read()
+    state.known = next
+    const shown = Object.keys(await read()).filter((name) => /consumer_(lag|dead|parked)/.test(name))
+    expect(shown).toEqual([])
   })
 })
 

@@ -1,7 +1,7 @@
 import type { Action } from '../context.ts'
 import { readAggregate } from '../aggregate-option.ts'
 import { checkEventFilter } from '../../operations/event-filter.ts'
-import { errorColumn, eventColumns } from '../event-columns.ts'
+import { consumersColumn, errorColumn, eventColumns } from '../event-columns.ts'
 import { type ListFlags, given, integerFlag } from '../flags.ts'
 
 /** One page of events in the order of their position, or against it. */
@@ -18,13 +18,20 @@ export function listCommand(flags: ListFlags & { state?: string[]; newest?: bool
   return ({ output, withDatabase }) =>
     withDatabase(async (db, { schema }) => {
       const { listEvents } = await import('../../operations/list-events.ts')
-      const page = await listEvents(db, schema, filter)
+      const { withConsumerResults } = await import('../../operations/consumers.ts')
+      const { items, next } = await listEvents(db, schema, filter)
+      const page = { items: await withConsumerResults(db, schema, items), next }
       output.data(page)
       if (page.items.length === 0) {
         output.note(page.next === null ? 'no event matches' : 'no event matches so far')
       } else {
         const failed = page.items.some(({ lastError }) => lastError !== null)
-        output.table(page.items, failed ? [...eventColumns, errorColumn] : eventColumns)
+        const consumed = page.items.some(({ consumers }) => consumers !== null && consumers.length > 0)
+        output.table(page.items, [
+          ...eventColumns,
+          ...(consumed ? [consumersColumn] : []),
+          ...(failed ? [errorColumn] : []),
+        ])
       }
       if (page.next !== null) output.note(`there is more: the same command with --after ${page.next}`)
     })

@@ -3,6 +3,7 @@ import type { OutboxStatus } from '../../operations/status.ts'
 import type { Action } from '../context.ts'
 import { seconds } from '../event-columns.ts'
 import type { Output } from '../output.ts'
+import { tellConsumers } from '../consumers-text.ts'
 import { duration, printable } from '../../wording.ts'
 import { plural } from '../text.ts'
 
@@ -17,6 +18,7 @@ export function statusCommand(): Action {
       tellEvents(output, status, formatCount)
       tellRelays(output, status)
       tellDestinations(output, status)
+      tellConsumers(output, status)
     })
 }
 

@@ -213,9 +213,11 @@ CREATE INDEX consumer_messages_parked
   ON "waybill".consumer_messages (consumer, projection, aggregate_type, aggregate_id, revision)
   WHERE state = 'parked';
 
--- One row for each consumer: since when it has been at work without a long stop, which decides about clean-up.
+-- One row for each consumer: what it handles, also while none of its processes lives, and since when it has been at
+-- work without a long stop, which decides about clean-up.
 CREATE TABLE "waybill".consumers (
   consumer       text        PRIMARY KEY CHECK (char_length(consumer) BETWEEN 1 AND 100),
+  handlers       text[]      NOT NULL DEFAULT '{}',
   seen_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
   resumed_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
   stopped_for    interval    NOT NULL DEFAULT '0',
