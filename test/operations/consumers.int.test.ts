@@ -72,16 +72,20 @@ describe('the lag of a consumer', () => {
 
   it('does not count what was not handed over, nor what it does not handle', async () => {
     await plantConsumer('billing')
-    const [first] = await plant(
+    const [first, , , other] = await plant(
       database,
       handedOver(60),
-      { createdAt: "now() - interval '1 day'" },
       { ...dead, createdAt: "now() - interval '1 day'" },
       { ...discarded, createdAt: "now() - interval '1 day'" },
       handedOver(30, { type: 'order.paid' }),
+      { createdAt: "now() - interval '1 day'" },
     )
     await plantResult('billing', first!.id)
-    expect(await lagOf('billing')).toBe(0)
+    expect(await takeConsumersSample(db, testSchema)).toMatchObject({
+      consumers: [{ lagSeconds: 0 }],
+      // What is to be handed over has to be looked at again.
+      marks: { billing: other!.position },
+    })
   })
 
   it.each([
@@ -219,6 +223,18 @@ describe('consumers that run', () => {
       [bad!.id],
     )
 
+    // Rejected, and now tried again for a replay: the result says more.
+    await database.query(
+      `INSERT INTO "waybill".consumer_messages (consumer, event_id, state, attempts)
+       VALUES ('public-list', $1, 'failing', 7)`,
+      [bad!.id],
+    )
+    // A process that died without a word.
+    await database.query(
+      `INSERT INTO "waybill".consumer_instances (consumer, instance_id, host, process_id, version, expires_at)
+       VALUES ('public-list', gen_random_uuid(), 'gone', 1, '0', now() - interval '1 second')`,
+    )
+
     const { items } = await listEvents(db, testSchema)
     const shown = await withConsumerResults(db, testSchema, items)
     expect(shown.map(({ id, consumers }) => [id, consumers])).toEqual([
@@ -244,6 +260,14 @@ describe('consumers that run', () => {
     await consumer.stop({ graceMs: 0 })
     expect((await listConsumers(db, testSchema)).consumers).toMatchObject([
       { name: 'public-list', handlers: ['note.published'], instances: [] },
+    ])
+
+    await testConsumer(database, {
+      name: 'public-list',
+      handlers: { 'note.published': () => undefined, 'note.deleted': () => undefined },
+    })
+    expect((await listConsumers(db, testSchema)).consumers).toMatchObject([
+      { handlers: ['note.deleted', 'note.published'] },
     ])
   })
 })
