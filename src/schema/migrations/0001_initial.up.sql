@@ -207,14 +207,12 @@ COMMENT ON COLUMN "waybill".consumer_messages.crashes IS
   'tries that began and of which no end is known: the process may have died of them';
 COMMENT ON COLUMN "waybill".consumer_messages.delivery IS 'the message as the broker delivered it, without its body';
 CREATE INDEX consumer_messages_retry ON "waybill".consumer_messages (consumer) WHERE state = 'retry';
-CREATE INDEX consumer_messages_dead ON "waybill".consumer_messages (consumer, changed_at, event_id)
-  WHERE state IN ('dead', 'retry');
+CREATE INDEX consumer_messages_dead ON "waybill".consumer_messages (consumer, changed_at, event_id) WHERE state IN ('dead', 'retry');
 CREATE INDEX consumer_messages_parked
   ON "waybill".consumer_messages (consumer, projection, aggregate_type, aggregate_id, revision)
   WHERE state = 'parked';
 
--- One row for each consumer: what it handles, also while none of its processes lives, and since when it has been at
--- work without a long stop, which decides about clean-up.
+-- One row for each consumer: what it handles, and since when it works without a long stop, for the sake of clean-up.
 CREATE TABLE "waybill".consumers (
   consumer       text        PRIMARY KEY CHECK (char_length(consumer) BETWEEN 1 AND 100),
   handlers       text[]      NOT NULL DEFAULT '{}',
