@@ -74,8 +74,10 @@ export function createWork<Tx>(options: WorkOptions<Tx>) {
     if (outcome.status === 'failed') return failed(job, outcome)
     database.works()
     const result = outcome.status
-    if (job.kept || job.noted || attemptOf(outcome) > 1) {
-      // The event is handled whatever becomes of this; the next look at it tidies up.
+    // Who handled a duplicate may have died before it could forget its note.
+    const isLeft = result === 'duplicate' && job.delivery.redelivered
+    if (job.kept || job.noted || attemptOf(outcome) > 1 || isLeft) {
+      // The event is handled whatever becomes of this; the next delivery tidies up.
       await keeper.forget(job.event.id).catch((error: unknown) => database.failed(error))
     }
     telemetry.emit('consumer.handled', {

@@ -256,6 +256,17 @@ describe('an event under which the process died before', () => {
     expect(await deaths(suspect.eventId)).toBeUndefined()
   })
 
+  test('after its commit leaves no note of its try, once the message comes again', async () => {
+    const consumer = await testConsumer(db, { handlers: { '*': () => undefined } })
+    const message = note()
+    await consumer.deliver(message)
+    // As it stays behind when the process ends before it has forgotten it.
+    await died(consumer.name, message.eventId, 1)
+    await consumer.deliver(message, { redelivered: true })
+    expect(consumer.events('consumer.handled').map(({ result }) => result)).toEqual(['applied', 'duplicate'])
+    expect(await deaths(message.eventId)).toBeUndefined()
+  })
+
   test('too often is a dead letter without another try', async () => {
     let tries = 0
     const consumer = await testConsumer(db, { maxAttempts: 5, handlers: { '*': () => void tries++ } })

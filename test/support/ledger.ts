@@ -42,6 +42,8 @@ export interface WriterOptions {
   url?: string
   /** Characters of filling in each payload. Default: 20. */
   filling?: number
+  /** Each transaction waits for it. Default: none waits. */
+  ready?: () => Promise<void>
 }
 
 export interface WriteOptions {
@@ -272,7 +274,7 @@ function startWriters(
     prepare: (aggregates: number) => Promise<void>
   },
 ): Writers {
-  const { url, count = 3, aggregates = 20, pauseMs = 10, filling = 20, acknowledged } = options
+  const { url, count = 3, aggregates = 20, pauseMs = 10, filling = 20, ready, acknowledged } = options
   let stopping = false
   let committed = 0
   let failed = 0
@@ -307,6 +309,7 @@ function startWriters(
     for (let n = 0; !stopping; n++) {
       try {
         client ??= await connect(url)
+        await ready?.()
         await write(client, n)
         await delay(random(pauseMs + 1))
       } catch {
