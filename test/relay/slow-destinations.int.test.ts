@@ -148,8 +148,8 @@ describe('a destination that is slow', { timeout: 120_000 }, () => {
     const writer = await database.connect()
     await writer.query('BEGIN')
     await writer.query(
-      `INSERT INTO waybill.outbox_events (aggregate_type, aggregate_id, event_type, payload)
-       VALUES ('order', 'late', 'to.fast', '{"n": 1}')`,
+      database.sql(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
+       VALUES ('order', 'late', 'to.fast', '{"n": 1}')`),
     )
     await ledger.write(20_000, { aggregates: 10_000 })
     const [slow, fast] = [slowPublisher(), recordingPublisher()]
