@@ -340,7 +340,8 @@ export function createRelay(options: RelayOptions): Relay {
           const { rows } = await connections.leases.query<{ due: number }>(statements.dueElsewhere, [id])
           return rows[0]?.due ?? 0
         },
-        patienceMs: tuning.leaseMs * 1.5,
+        // The lease, the round in which it is found to have run out, and a database that takes its time.
+        patienceMs: tuning.leaseMs * 1.5 + 2_000,
         signal: stopping.signal,
       })
       const { fatal } = health
