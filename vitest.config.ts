@@ -4,7 +4,8 @@ const database = {
   globalSetup: ['test/support/global-setup.ts'],
   setupFiles: ['test/support/setup.ts'],
   hookTimeout: 60_000,
-  maxWorkers: 2,
+  // They wait more than they work.
+  maxWorkers: 3,
 }
 
 export default defineConfig({

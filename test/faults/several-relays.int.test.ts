@@ -153,7 +153,9 @@ describe('three relays', () => {
       await writers.stop()
       await ledger.untilDelivered()
       await untilShared(database)
-      expect(relays.map((relay) => relay.health().ready)).toEqual([true, true, true])
+      await eventually('each of them says that it is ready', async () =>
+        relays.every((relay) => relay.health().ready),
+      )
       await Promise.all(relays.map((relay) => relay.stop()))
       const verdict = await ledger.verdict()
       const { written, duplicates } = verdict
