@@ -4,13 +4,17 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The oldest: everything that uses the server of the run, but for what is about brokers, in a schema whose name has to be quoted.
+# The oldest: everything that uses the server of the run, but for what is about brokers, pages and examples, in a schema whose name has to be quoted.
 everything=(
   --project int --project e2e
-  --exclude 'test/{brokers,demo,examples}/**' --exclude 'test/faults/{matrix-*,chain}.e2e.test.ts' --exclude 'test/tooling/!(postgres).int.test.ts'
+  --exclude 'test/{brokers,demo,docs,examples}/**' --exclude 'test/faults/{matrix-*,chain}.e2e.test.ts'
+  --exclude 'test/admin/pages.e2e.test.ts' --exclude 'test/tooling/!(postgres).int.test.ts'
 )
-# Between the oldest and the newest: the schema, and what lives by it.
-subset=(--project int test/{consumer,database,outbox,relay,schema}/ test/tooling/postgres)
+# Between the oldest and the newest: the schema, and what lives by it; what is about memory is left out.
+subset=(
+  --project int test/{consumer,database,outbox,relay,schema}/ test/tooling/postgres
+  --exclude 'test/relay/slow-destinations.int.test.ts'
+)
 
 [ $# -gt 0 ] || set -- 14 15 16 17
 for major in "$@"; do
