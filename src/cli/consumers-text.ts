@@ -4,14 +4,11 @@ import { seconds } from './event-columns.ts'
 import type { Column, Output } from './output.ts'
 import { duration } from '../wording.ts'
 
-/** Where counting stops, as `consumers-sample.ts` has it. */
-const limit = 10_000
 const unknown = '?'
 
-const count = (value: number | null) =>
-  value === null ? unknown : value >= limit ? `${limit}+` : String(value)
+type FormatCount = (count: number) => string
 
-const columns: readonly Column<ConsumerStatus>[] = [
+const columns = (format: FormatCount): readonly Column<ConsumerStatus>[] => [
   { title: 'consumer', text: ({ name }) => name, limit: 40 },
   {
     title: 'processes',
@@ -27,13 +24,13 @@ const columns: readonly Column<ConsumerStatus>[] = [
   },
   {
     title: 'dead',
-    text: ({ deadLetters }) => count(deadLetters),
+    text: ({ deadLetters }) => (deadLetters === null ? unknown : format(deadLetters)),
     align: 'right',
     color: ({ deadLetters }) => ((deadLetters ?? 0) > 0 ? 'red' : undefined),
   },
   {
     title: 'parked',
-    text: ({ parked }) => count(parked),
+    text: ({ parked }) => (parked === null ? unknown : format(parked)),
     align: 'right',
     color: ({ parked }) => ((parked ?? 0) > 0 ? 'yellow' : undefined),
   },
@@ -58,7 +55,11 @@ const processColumns: readonly Column<ConsumerInstance>[] = [
 ]
 
 /** The consumers whose tables are in this database; nothing where there are none. */
-export function tellConsumers(output: Output, { consumers, destinations }: OutboxStatus): void {
+export function tellConsumers(
+  output: Output,
+  { consumers, destinations }: OutboxStatus,
+  format: FormatCount,
+): void {
   if (consumers !== null && consumers.length === 0) return
   if (Object.keys(destinations).length > 0) output.print()
   output.print(output.paint('bold', 'consumers'))
@@ -66,7 +67,7 @@ export function tellConsumers(output: Output, { consumers, destinations }: Outbo
     output.print('  not told: this role may not read their tables, docs/guides/roles.md has the grants')
     return
   }
-  output.table(consumers, columns)
+  output.table(consumers, columns(format))
   const processes = consumers.flatMap(({ instances }) => instances)
   if (processes.length === 0) return
   output.print()

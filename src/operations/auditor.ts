@@ -1,10 +1,10 @@
 import { describeError } from '../errors.ts'
 import { type AuditReport, auditPublication } from '../publications/audit.ts'
 import type { OpenFactSources } from '../publications/fact-sources.ts'
-import { type AuditRound, type StoredAudits, readAudits } from '../publications/stored-audit.ts'
-import type { Telemetry } from '../telemetry/events.ts'
+import { type Telemetry, auditPauseMs } from '../telemetry/events.ts'
 import { type BackgroundService, createBackgroundService } from './background.ts'
 import { createLatest } from './latest.ts'
+import { type AuditRound, type StoredAudits, readAudits } from './stored-audit.ts'
 import { abandonTask, claimTask, finishTask, renewTask } from './task-lease.ts'
 
 export interface AuditorOptions {
@@ -21,10 +21,6 @@ export interface Auditor extends BackgroundService {
   latest(): StoredAudits | null
 }
 
-/** Audits may take at most one part in so many of the time, but are made at least once an hour. */
-const shareOfTime = 20
-const longestPauseMs = 3_600_000
-
 /**
  * Audits all publications when it is this relay's turn, and reads what another one found otherwise: one relay at a
  * time audits for all. Public reads are not asked. Emits `audit.taken`, and `audit.failed` once for each publication
@@ -40,7 +36,7 @@ export function createAuditor(options: AuditorOptions): Auditor {
   async function run(signal: AbortSignal): Promise<void> {
     try {
       const lastMs = latest.get()?.durationMs ?? 0
-      const everyMs = Math.max(intervalMs * 0.9, Math.min(lastMs * shareOfTime, longestPauseMs))
+      const everyMs = Math.max(intervalMs * 0.9, auditPauseMs(lastMs))
       if (await claimTask(task, everyMs)) await take(signal)
       else latest.remember(await readAudits(db, schema))
       failing.delete(null)

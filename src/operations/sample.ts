@@ -10,6 +10,7 @@ import {
   oldestStatement,
   unsettledStatement,
 } from './sample-statements.ts'
+import { readTask } from './task-lease.ts'
 import { createWindowSize } from './window.ts'
 
 /** A sample that was read, and how old it is by the database's clock. */
@@ -103,17 +104,10 @@ async function countDead(ask: Ask, limit: number): Promise<number> {
 
 /** The sample that a relay left, or null when there is none yet. One look-up by key. */
 export async function readSample(db: Connection, schema: string): Promise<StoredSample | null> {
-  const { rows } = await db.query<{ result: Kept; age: number }>(
-    inSchema(
-      `SELECT t.result AS "result", greatest(0, extract(epoch FROM clock_timestamp() - t.finished_at))::float8 AS "age"
-       FROM "waybill".outbox_tasks AS t WHERE t.name = 'sample' AND t.result IS NOT NULL AND t.finished_at IS NOT NULL`,
-      schema,
-    ),
-  )
-  const [row] = rows
-  if (row === undefined) return null
-  const { durationMs, consumers = null, consumerMarks = {}, ...sample } = row.result
-  return { sample, ageSeconds: row.age, durationMs, consumers, consumerMarks }
+  const read = await readTask(db, schema, 'sample')
+  if (read === null) return null
+  const { durationMs, consumers = null, consumerMarks = {}, ...sample } = read.result as Kept
+  return { sample, ageSeconds: read.ageSeconds, durationMs, consumers, consumerMarks }
 }
 
 /** A count as people read it: `1000000+` where counting stopped. */

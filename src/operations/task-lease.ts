@@ -73,3 +73,21 @@ export async function abandonTask({ db, schema, name, owner }: TaskLease): Promi
     [name, owner],
   )
 }
+
+/** What a task left when it was last finished, with its age by the database's clock; null before the first time. */
+export async function readTask(
+  db: Connection,
+  schema: string,
+  name: TaskName,
+): Promise<{ result: unknown; ageSeconds: number } | null> {
+  const { rows } = await db.query<{ result: unknown; age: number }>(
+    inSchema(
+      `SELECT t.result AS "result", greatest(0, extract(epoch FROM clock_timestamp() - t.finished_at))::float8 AS "age"
+       FROM "waybill".outbox_tasks AS t WHERE t.name = $1 AND t.result IS NOT NULL AND t.finished_at IS NOT NULL`,
+      schema,
+    ),
+    [name],
+  )
+  const [row] = rows
+  return row === undefined ? null : { result: row.result, ageSeconds: row.age }
+}

@@ -1,6 +1,7 @@
-export type HeaderPair = readonly [name: string, value: string]
-
 import { undeliverable } from './publisher.ts'
+
+/** One header of a message, as it stands on the wire. */
+export type HeaderPair = readonly [name: string, value: string]
 
 const none: Readonly<Record<string, string>> = Object.freeze({})
 

@@ -1,7 +1,6 @@
-import type { OwnedBucket } from './aggregate.ts'
+import type { OwnedBucket, Share } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
 import { type PlannedRead, eachBucket, planSlices, readableBuckets } from './read-plan.ts'
-import type { Share } from './aggregate.ts'
 import type { ReadEvent } from './source.ts'
 import type { TakeIn } from './take-in.ts'
 

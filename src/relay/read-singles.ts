@@ -1,7 +1,6 @@
-import { type Aggregate, aggregateKey } from './aggregate.ts'
+import { type Aggregate, type Share, aggregateKey } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
 import { aggregateRequest, groupBy } from './read-plan.ts'
-import type { Share } from './aggregate.ts'
 import type { AggregateRequest, ReadEvent } from './source.ts'
 import type { TakeIn } from './take-in.ts'
 

@@ -1,6 +1,5 @@
-import { type Aggregate, type OwnedBucket, type Prepared, aggregateKey } from './aggregate.ts'
+import { type Aggregate, type OwnedBucket, type Prepared, type Share, aggregateKey } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
-import type { Share } from './aggregate.ts'
 import type { ReadEvent, SourceEvent } from './source.ts'
 
 export interface TakeInOptions {

@@ -1,4 +1,5 @@
 import { Gauge, type Registry } from 'prom-client'
+import { auditPauseMs } from './events.ts'
 
 /** What the metrics need of the last audits. */
 export interface AuditCounts {
@@ -56,7 +57,7 @@ export function addAuditMetrics(registry: Registry, audits: () => AuditCounts | 
   })
 }
 
-/** Rounds take a twentieth of the time, once an hour at least: twice that and two minutes more is too late. */
+/** Twice the pause and two minutes more is too late. */
 function isStale({ ageSeconds, durationMs }: AuditCounts): boolean {
-  return ageSeconds > 120 + 2 * Math.min((durationMs / 1000) * 20, 3_600)
+  return ageSeconds > 120 + (2 * auditPauseMs(durationMs)) / 1000
 }

@@ -128,6 +128,14 @@ export interface OutboxSample {
 
 export const countLimit = 1_000_000
 
+/**
+ * How long to wait, in milliseconds, from one audit to the next when the last one took so long: audits take at most a
+ * twentieth of the time, but are made once an hour at least.
+ */
+export function auditPauseMs(durationMs: number): number {
+  return Math.min(durationMs * 20, 3_600_000)
+}
+
 type Listener<Name extends TelemetryEventName> = (event: TelemetryEvents[Name]) => void
 
 /** Carries what happens to whoever wants to know. A listener that throws never disturbs the work. */

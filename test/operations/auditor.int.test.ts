@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createHousekeeping, createMetrics } from '../../src/admin/server.ts'
-import { readAudits } from '../../src/publications/stored-audit.ts'
+import { readAudits } from '../../src/operations/stored-audit.ts'
 import { createTelemetry } from '../../src/telemetry/events.ts'
 import { createConnection } from '../../src/database/connection.ts'
 import { createTestDatabase } from '../support/postgres.ts'

@@ -1,7 +1,7 @@
 import { html } from 'hono/html'
 import type { AuditKey, AuditReport } from '../../publications/audit.ts'
 import { causeTexts, symptomTexts } from '../../publications/explain.ts'
-import type { StoredAudits } from '../../publications/stored-audit.ts'
+import type { StoredAudits } from '../../operations/stored-audit.ts'
 import type { Symptom } from '../../publications/verdict.ts'
 import { duration } from '../../wording.ts'
 import { type Html, brief, capital, errorCard, foreign, layout } from './layout.ts'

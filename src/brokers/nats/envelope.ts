@@ -1,7 +1,6 @@
 import type { MsgHdrs } from '@nats-io/transport-node'
 import type { Encoder } from '../../publishing/format.ts'
-import type { HeaderPair } from '../../publishing/headers.ts'
-import { showName } from '../../publishing/headers.ts'
+import { type HeaderPair, showName } from '../../publishing/headers.ts'
 import { type Message, undeliverable } from '../../publishing/publisher.ts'
 
 export interface EnvelopeRules {

@@ -13,12 +13,13 @@ export function statusCommand(): Action {
     withDatabase(async (db, { schema }) => {
       const { readStatus } = await import('../../operations/status.ts')
       const { formatCount } = await import('../../operations/sample.ts')
+      const { consumerCountLimit } = await import('../../operations/consumers-sample.ts')
       const status = await readStatus(db, schema)
       output.data(status)
       tellEvents(output, status, formatCount)
       tellRelays(output, status)
       tellDestinations(output, status)
-      tellConsumers(output, status)
+      tellConsumers(output, status, (count) => formatCount(count, consumerCountLimit))
     })
 }
 

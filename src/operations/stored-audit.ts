@@ -1,6 +1,6 @@
 import type { Connection } from '../database/connection.ts'
-import { inSchema } from '../database/identifiers.ts'
-import type { AuditReport } from './audit.ts'
+import type { AuditReport } from '../publications/audit.ts'
+import { readTask } from './task-lease.ts'
 
 /** The last audits of all publications, as a relay made them. */
 export interface AuditRound {
@@ -18,13 +18,6 @@ export interface StoredAudits extends AuditRound {
 
 /** What the relays' last audits found, or null when there was none yet. One look-up by key. */
 export async function readAudits(db: Connection, schema: string): Promise<StoredAudits | null> {
-  const { rows } = await db.query<{ result: AuditRound; age: number }>(
-    inSchema(
-      `SELECT t.result AS "result", greatest(0, extract(epoch FROM clock_timestamp() - t.finished_at))::float8 AS "age"
-       FROM "waybill".outbox_tasks AS t WHERE t.name = 'audit' AND t.result IS NOT NULL AND t.finished_at IS NOT NULL`,
-      schema,
-    ),
-  )
-  const [row] = rows
-  return row === undefined ? null : { ...row.result, ageSeconds: row.age }
+  const read = await readTask(db, schema, 'audit')
+  return read === null ? null : { ...(read.result as AuditRound), ageSeconds: read.ageSeconds }
 }
