@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
 import { projectFolder, startCli, startProcess, variablesOf } from '../support/processes.ts'
 import { asDefault, testSchema } from '../support/target.ts'
 import { createCli, temporaryFolder } from './cli.ts'
@@ -323,20 +323,19 @@ test('dead retry that is interrupted ends behind its chunk with exact counts, an
   const database = await createTestDatabase()
   await database.query(
     `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload, attempts, last_error, dead_at)
-     SELECT 'order', 'o-' || n, 'order.created', '{}', 8, 'HTTP 400', now() FROM generate_series(1, 1500) AS n`,
+     SELECT 'order', 'o-' || n, 'order.created', '{}', 8, 'HTTP 400', now() FROM generate_series(1, 1500) AS n
+     ORDER BY "waybill".outbox_bucket('order', 'o-' || n)`,
   )
-  // Holds an event of the second chunk, so that the run is known to be in the middle of it.
+  // Holds a bucket that is needed in the second chunk alone, so that the run is known to be in the middle of it.
   const holder = await database.connect()
   await holder.query('BEGIN')
-  await holder.query(
-    database.sql(`SELECT FROM "waybill".outbox_events WHERE aggregate_id = 'o-700' FOR UPDATE`),
-  )
+  await holder.query(database.sql('SELECT FROM "waybill".outbox_buckets WHERE bucket = 32 FOR UPDATE'))
   const run = startCli(['dead', 'retry', '--all', '--json'], {
     cwd,
     database,
   })
   const waits = `SELECT count(*)::int AS n FROM pg_stat_activity
-                 WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%outbox_events%'`
+                 WHERE datname = current_database() AND ${waitsForLock}`
   await expect.poll(async () => (await database.rows(waits))[0]!['n'], { timeout: 20_000 }).toBe(1)
   run.signal('SIGINT')
   await holder.query('ROLLBACK')

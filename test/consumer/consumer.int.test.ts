@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { pg } from '../../src/clients/pg.ts'
 import { reject } from '../../src/consumer/index.ts'
 import { createOutbox } from '../../src/index.ts'
-import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
 import { deferred, note, testConsumer } from './harness.ts'
 
@@ -303,7 +303,7 @@ describe('a handler', () => {
 async function untilWaiting(): Promise<void> {
   for (;;) {
     const rows = await db.rows(
-      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND ${waitsForLock}`,
     )
     if (rows.length > 0) return
   }

@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { Publisher } from '../../src/publishing/publisher.ts'
 import type { Ledger } from '../support/ledger.ts'
 import { whole } from '../support/ledger.ts'
-import type { TestDatabase } from '../support/postgres.ts'
+import { type TestDatabase, waitsForLock } from '../support/postgres.ts'
 
 export interface BrokerOptions {
   ordering?: 'batch' | 'per-call'
@@ -36,13 +36,13 @@ export interface SessionRow {
   pid: number
   name: string
   state: string
-  waitsFor: string | null
+  waits: boolean
 }
 
 /** The relay's sessions in a database, in the order of their names. */
 export function readSessions(database: Pick<TestDatabase, 'rows'>): Promise<SessionRow[]> {
   return database.rows<SessionRow>(
-    `SELECT pid, application_name AS name, state, wait_event_type AS "waitsFor" FROM pg_stat_activity
+    `SELECT pid, application_name AS name, state, coalesce(${waitsForLock}, false) AS waits FROM pg_stat_activity
      WHERE datname = current_database() AND application_name LIKE 'waybill %' ORDER BY 2, 1`,
   )
 }
@@ -61,7 +61,7 @@ export async function terminate(
 export function terminating(name: RelaySession, { waiting = false, waitMs = 0 } = {}): string {
   return `WITH chosen AS MATERIALIZED (
       SELECT pid FROM pg_stat_activity
-      WHERE datname = current_database() AND application_name = '${name}' AND (${!waiting} OR wait_event_type = 'Lock')
+      WHERE datname = current_database() AND application_name = '${name}' AND (${!waiting} OR (${waitsForLock}))
     )
     SELECT pid, pg_terminate_backend(pid, ${waitMs}) FROM chosen`
 }
@@ -94,7 +94,7 @@ export function untilWaiting(
 ): Promise<SessionRow> {
   return eventually(`${name} waits for a lock`, async () =>
     (await readSessions(database)).find(
-      (session) => session.name === name && session.waitsFor === 'Lock' && session.pid !== not,
+      (session) => session.name === name && session.waits && session.pid !== not,
     ),
   )
 }

@@ -40,9 +40,7 @@ test(
     const writers = ledger.startWriters()
     open()
     await eventually('its mark waits', async () =>
-      (await readSessions(database)).some(
-        ({ name, waitsFor }) => name === 'waybill mark' && waitsFor === 'Lock',
-      ),
+      (await readSessions(database)).some(({ name, waits }) => name === 'waybill mark' && waits),
     )
     await delay(8_000)
     expect(relays.flatMap((relay) => relay.events('relay.lease_lost'))).toEqual([])

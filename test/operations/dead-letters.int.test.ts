@@ -8,7 +8,7 @@ import {
 } from '../../src/operations/dead-letters.ts'
 import { currentUser } from '../../src/input.ts'
 import { getEvent } from '../../src/operations/list-events.ts'
-import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
 import { dead, discarded, plant, plantPublished, published } from './plant.ts'
 
@@ -337,12 +337,11 @@ describe('retryDeadLetters', () => {
       const running = retry({ ids: [letter!.id] })
       const blocked = async () =>
         (
-          await database.rows(
-            `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = $1`,
-            [database.name],
-          )
+          await database.rows(`SELECT FROM pg_stat_activity WHERE ${waitsForLock} AND datname = $1`, [
+            database.name,
+          ])
         ).length
-      await expect.poll(blocked).toBe(1)
+      await expect.poll(blocked, { timeout: 10_000 }).toBe(1)
       await relay.query(database.sql('UPDATE "waybill".outbox_events SET dead_at = NULL WHERE id = $1'), [
         letter!.id,
       ])

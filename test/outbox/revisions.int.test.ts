@@ -2,7 +2,7 @@ import type pg from 'pg'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { pg as pgClient } from '../../src/clients/pg.ts'
 import { type OutboxEvent, createOutbox } from '../../src/index.ts'
-import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
 
 let db: TestDatabase
@@ -54,12 +54,10 @@ const heads = async () =>
   ).map((row) => `${row.aggregate_id}:${row.revision}${row.intent_scope && `#${row.intent_scope}`}`)
 
 /** Resolves when this session waits for a lock. */
-async function waitsForLock(client: pg.Client): Promise<void> {
+async function untilWaiting(client: pg.Client): Promise<void> {
   const pid = (client as unknown as { processID: number }).processID
   for (;;) {
-    const [row] = await db.rows("SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'", [
-      pid,
-    ])
+    const [row] = await db.rows(`SELECT FROM pg_stat_activity WHERE pid = $1 AND ${waitsForLock}`, [pid])
     if (row !== undefined) return
   }
 }
@@ -235,7 +233,7 @@ describe('two transactions', () => {
     await two.query('BEGIN')
     await outbox.publish(one, note('n', 1))
     const second = outbox.publish(two, note('n', 1)).catch((error: unknown) => error)
-    await waitsForLock(two)
+    await untilWaiting(two)
     await one.query('COMMIT')
     expect(await second).toMatchObject({ code: 'REVISION_CONFLICT', details: { newest: 1n } })
     await outbox.publish(two, note('n', 2))
@@ -248,7 +246,7 @@ describe('two transactions', () => {
     await two.query('BEGIN')
     await outbox.publish(one, note('n', 1))
     const second = outbox.publish(two, note('n', 1))
-    await waitsForLock(two)
+    await untilWaiting(two)
     await one.query('ROLLBACK')
     expect(await second).toMatchObject({ written: true })
     await two.query('COMMIT')
@@ -260,7 +258,7 @@ describe('two transactions', () => {
     await two.query('BEGIN')
     await outbox.publish(one, note('n', 1))
     const second = outbox.publish(two, note('n', 2))
-    await waitsForLock(two)
+    await untilWaiting(two)
     await one.query('COMMIT')
     await second
     await two.query('COMMIT')

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { pg as pgClient } from '../../src/clients/pg.ts'
 import { createOutbox } from '../../src/index.ts'
-import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
 
 let db: TestDatabase
@@ -29,8 +29,8 @@ afterEach(async () => {
 
 const pidOf = (client: pg.Client) => (client as unknown as { processID: number }).processID
 const waits = async (client: pg.Client) =>
-  (await db.rows("SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'", [pidOf(client)]))
-    .length > 0
+  (await db.rows(`SELECT FROM pg_stat_activity WHERE pid = $1 AND ${waitsForLock}`, [pidOf(client)])).length >
+  0
 const locksOf = async (client: pg.Client) =>
   Number(
     (

@@ -40,6 +40,12 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
+/**
+ * As a condition on `pg_stat_activity`: the session waits for what somebody in its database holds. Not for the lock
+ * (of type `object`) that each commit with a NOTIFY in it takes for a moment, one in the whole server.
+ */
+export const waitsForLock = `wait_event_type = 'Lock' AND wait_event <> 'object'`
+
 /** A database of its own for this test file: a copy of the migrated template, made in milliseconds. */
 export async function createTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const { schema = testSchema, migrated = true, buckets, server } = options
