@@ -3,6 +3,7 @@ import { totalmem } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type PostgresServer, startPostgres } from '../scripts/embedded-postgres.ts'
+import { findServer } from './tools.ts'
 
 /** A server for one part of the benchmark. */
 export interface BenchServer {
@@ -63,7 +64,7 @@ export async function stopServers(): Promise<void> {
 export async function startBenchServer(more: Record<string, string | number> = {}): Promise<BenchServer> {
   const settings = serverSettings(more)
   if (closed) throw new Error('the benchmark stops')
-  const server = await startPostgres({ settings })
+  const server = await startPostgres({ settings, ...findServer() })
   running.add(server)
   const admin = await connectTo(server.url)
   const databases = new Set<BenchDatabase>()

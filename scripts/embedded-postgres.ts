@@ -33,6 +33,8 @@ export interface PostgresOptions {
   settings?: Record<string, string | number>
   /** 14 to 18; other than 18 only after `npm ci` in test/postgres-majors. Default: 18. */
   major?: number
+  /** A folder with `bin/postgres` and `bin/initdb` of that major. Default: what the npm package of the major has. */
+  binaries?: string
   /** Kept after `stop`, and used again when it is there. Default: a temporary one, removed by `stop`. */
   dataDirectory?: string
 }
@@ -78,7 +80,7 @@ const endingSignals = new Set<NodeJS.Signals>(['SIGINT', 'SIGTERM', 'SIGQUIT', '
  */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const major = options.major ?? bundledMajor
-  const binaries = findBinaries(major)
+  const binaries = options.binaries ?? findBinaries(major)
   if (binaries === undefined) {
     const other =
       major === bundledMajor ? '' : ': run npm ci --prefix test/postgres-majors, which has 14 to 17'

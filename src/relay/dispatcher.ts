@@ -219,7 +219,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       destination,
       batch,
       startedAt: performance.now(),
-      confirmed: { entries: new Set(), latenciesMs: [] },
+      confirmed: { early: new Set(), latenciesMs: [] },
     }
     const messages = batch.map(({ outcome }) => {
       if (outcome.destination === null) throw new Error('an event without a destination cannot be sent')

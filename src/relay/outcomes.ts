@@ -29,8 +29,8 @@ export interface Call {
   readonly batch: readonly Entry[]
   /** `performance.now()` */
   readonly startedAt: number
-  /** What was confirmed so far, with the milliseconds from insert to confirmation. */
-  readonly confirmed: { readonly entries: Set<Entry>; readonly latenciesMs: number[] }
+  /** What was confirmed so far: before the end of the call, and the milliseconds from insert to confirmation of all. */
+  readonly confirmed: { readonly early: Set<Entry>; readonly latenciesMs: number[] }
 }
 
 /** What happens after a call: settlements, and whether each aggregate goes on, waits or stops. */
@@ -76,7 +76,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       const back: Entry[] = []
       for (let i = start; i < end; i++) {
         const entry = batch[i]!
-        if (confirmed.entries.has(entry)) continue
+        if (confirmed.early.has(entry)) continue
         left = true
         const result = results[i]
         if (result?.status === 'published') {
@@ -109,7 +109,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const entry = call.batch[index]
     // Where a call may hold more than one event of an aggregate, all of its results belong together.
     if (entry === undefined || call.destination.publisher.capabilities.ordering === 'batch') return
-    if (call.confirmed.entries.has(entry)) return
+    if (call.confirmed.early.has(entry)) return
+    call.confirmed.early.add(entry)
     const now = performance.now()
     proveAlive(call.destination, call.startedAt, now)
     confirm(call, entry, receipt, databaseClockMs())
@@ -119,7 +120,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function confirm(call: Call, entry: Entry, receipt: string | undefined, clockMs: number): void {
     const { aggregate } = entry
     if (aggregate.failing?.eventId === entry.event.id) aggregate.failing = null
-    call.confirmed.entries.add(entry)
     call.confirmed.latenciesMs.push(Math.max(0, clockMs - Number(entry.event.createdAtMicros) / 1000))
     settler.settle({ kind: 'published', entry, receipt: receipt ?? null })
   }
@@ -264,7 +264,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   function settled(settlement: Settlement): void {
     const { entry } = settlement
     const { aggregate } = entry
-    const now = performance.now()
     switch (settlement.kind) {
       case 'published':
         backlog.settled(entry)
@@ -272,11 +271,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       case 'survived':
         entry.crashes = 0
         backlog.putBack(aggregate, [entry])
-        goOn(aggregate, now)
+        goOn(aggregate, performance.now())
         break
       case 'failed':
         backlog.release(entry)
-        backlog.sleep(aggregate, now + settlement.pauseMs)
+        backlog.sleep(aggregate, performance.now() + settlement.pauseMs)
         break
       case 'dead':
         backlog.settled(entry)
@@ -288,7 +287,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
           holds: settlement.holds,
         })
         if (settlement.holds) backlog.hold(aggregate)
-        else goOn(aggregate, now)
+        else goOn(aggregate, performance.now())
         break
     }
   }

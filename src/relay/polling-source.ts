@@ -164,38 +164,23 @@ export function createDecided() {
   }
 }
 
+/** By number: taking a row apart with `const […] = row` goes through its iterator, for each event. */
 export function toEvent(row: Row): ReadEvent {
-  const [
-    bucket,
-    position,
-    id,
-    aggregateType,
-    aggregateId,
-    eventType,
-    body,
-    headers,
-    revision,
-    operationId,
-    createdAtMicros,
-    attempts,
-    crashes,
-    retryInMs,
-  ] = row
   return {
-    bucket,
-    position: BigInt(position),
-    id,
-    aggregateType,
-    aggregateId,
-    eventType,
-    body,
-    headers: headers ?? '{}',
-    revision,
-    operationId,
-    createdAtMicros,
+    bucket: row[0],
+    position: BigInt(row[1]),
+    id: row[2],
+    aggregateType: row[3],
+    aggregateId: row[4],
+    eventType: row[5],
+    body: row[6],
+    headers: row[7] ?? '{}',
+    revision: row[8],
+    operationId: row[9],
+    createdAtMicros: row[10],
     replay: null,
-    attempts: attempts ?? 0,
-    crashes: crashes ?? 0,
-    retryInMs: retryInMs ?? 0,
+    attempts: row[11] ?? 0,
+    crashes: row[12] ?? 0,
+    retryInMs: row[13] ?? 0,
   }
 }

@@ -66,9 +66,8 @@ async function attempt(
 ): Promise<CallOutcome> {
   try {
     const answer: unknown = await publisher.publish(messages, call)
-    const results = Array.isArray(answer) ? Array.from(answer, toResult) : []
-    if (results.length === messages.length && results.every((result) => result !== undefined))
-      return { results }
+    const results = resultsOf(answer)
+    if (results?.length === messages.length) return { results }
     return {
       threw: new Error(
         `publisher ${publisher.name} did not answer with one result for each of ${messages.length} messages`,
@@ -81,6 +80,18 @@ async function attempt(
       return { results: messages.map(() => ({ status: 'retry', error })) }
     return { threw: error }
   }
+}
+
+/** Undefined when one of them is none. */
+function resultsOf(answer: unknown): PublishResult[] | undefined {
+  if (!Array.isArray(answer)) return undefined
+  const results: PublishResult[] = []
+  for (let i = 0; i < answer.length; i++) {
+    const result = toResult(answer[i])
+    if (result === undefined) return undefined
+    results.push(result)
+  }
+  return results
 }
 
 /** The first error of a call, or undefined when everything was published. */

@@ -4,6 +4,8 @@ import type { PublishResult } from '../publishing/publisher.ts'
 /** Longest pause that a destination may ask for, in milliseconds. */
 const maxPauseMs = 3_600_000
 
+const published: PublishResult = Object.freeze({ status: 'published' })
+
 /**
  * What a publisher answered about one message, made what its type says, so that whatever follows can rely on it: first
  * of all the statement that writes it into the table. Undefined when it is no answer.
@@ -12,7 +14,7 @@ export function toResult(value: unknown): PublishResult | undefined {
   const { status, receipt, error, afterMs } = (value ?? {}) as Record<string, unknown>
   if (status === 'published') {
     const text = toReceipt(receipt)
-    return text === undefined ? { status } : { status, receipt: text }
+    return text === undefined ? published : { status, receipt: text }
   }
   if (status !== 'retry' && status !== 'reject') return undefined
   const readable = toError(error) as Error

@@ -35,7 +35,9 @@ export function isUndoneByRetry({ kind }: Settlement): boolean {
 }
 
 /** A published intent has a statement of its own: its publication learns of it. */
-export function statementOf({ kind, entry }: Settlement): Settlement['kind'] | 'intents' {
+export type SettlementStatement = Settlement['kind'] | 'intents'
+
+export function statementOf({ kind, entry }: Settlement): SettlementStatement {
   return kind === 'published' && entry.event.revision !== null ? 'intents' : kind
 }
 

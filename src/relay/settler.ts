@@ -5,6 +5,7 @@ import { createFifo } from './fifo.ts'
 import { pause as pauseFor } from '../pause.ts'
 import {
   type Settlement,
+  type SettlementStatement,
   bucketOf,
   byPosition,
   idsOf,
@@ -101,9 +102,10 @@ export function createSettler(options: SettlerOptions): Settler {
       const taken = waiting.slice(0, maxPerStatement)
       waiting = waiting.slice(maxPerStatement)
       const batch = locked.size > 0 ? await keepUnlocked(taken) : taken
+      const groups = groupsOf(batch)
       for (const statement of ['published', 'intents', 'failed', 'dead', 'survived'] as const) {
-        const group = batch.filter((one) => statementOf(one) === statement && !refused.has(one))
-        if (group.length > 0) await writeUntilDone(group)
+        const group = groups[statement]
+        if (group !== undefined) await writeUntilDone(group)
       }
       for (const settlement of batch) if (refused.delete(settlement)) await writeOnce([settlement])
       done += taken.length
@@ -114,6 +116,13 @@ export function createSettler(options: SettlerOptions): Settler {
     if (stopped) giveUp()
     // In the same moment in which nothing more was found: what comes next starts it again.
     running = false
+  }
+
+  /** What goes out in one statement each. */
+  function groupsOf(batch: readonly Settlement[]): Partial<Record<SettlementStatement, Settlement[]>> {
+    const groups: Partial<Record<SettlementStatement, Settlement[]>> = {}
+    for (const one of batch) if (!refused.has(one)) (groups[statementOf(one)] ??= []).push(one)
+    return groups
   }
 
   /** Somebody waits for no more than what is done. */
@@ -161,13 +170,14 @@ export function createSettler(options: SettlerOptions): Settler {
     while (left.length > 0 && !stopped) {
       try {
         const held = await write(left, rescans)
+        if (left.every((one) => held.get(bucketOf(one)) === rescans.get(bucketOf(one))))
+          return void written.push(...left)
+        // A token that is not ours any more, or letters that were put back: nothing of the statement took effect.
         const lost = left.filter((settlement) => !held.has(bucketOf(settlement)))
         const changed = left.filter((settlement) => {
           const rescan = held.get(bucketOf(settlement))
           return rescan !== undefined && rescan !== rescans.get(bucketOf(settlement))
         })
-        if (lost.length + changed.length === 0) return void written.push(...left)
-        // A token that is not ours any more, or letters that were put back: nothing of the statement took effect.
         const outdated = uncertain ? changed : []
         const given = new Set([...lost, ...outdated])
         left = left.filter((settlement) => !given.has(settlement))
@@ -324,5 +334,7 @@ export function createSettler(options: SettlerOptions): Settler {
 }
 
 function rescansOf(group: readonly Settlement[]): Map<number, string> {
-  return new Map(group.map(({ entry: { aggregate } }) => [aggregate.bucket.bucket, aggregate.bucket.rescan]))
+  const rescans = new Map<number, string>()
+  for (const { entry } of group) rescans.set(entry.aggregate.bucket.bucket, entry.aggregate.bucket.rescan)
+  return rescans
 }

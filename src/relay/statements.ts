@@ -19,7 +19,8 @@ const columns = (bucket: string, bound: string) => `${bucket}, e.position::text,
               WHEN e.retry_after > now() THEN 1e12 END`
 
 // Bytes of the rows before this one.
-const before = `sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_column_size(e.payload) AS before`
+const before = `coalesce(sum(pg_column_size(e.payload))
+             OVER (ORDER BY e.position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before`
 
 /** The bucket of the row that tells a reader to forget the positions it knows. */
 export const rowReset = -1
