@@ -3,33 +3,28 @@
  *
  *     NATS_URL=nats://127.0.0.1:4222 npx tsx examples/brokers/nats.ts
  *
- * In a service of your own, `natsPublisher` comes from `waybill/brokers/nats`.
+ * In a service of your own, `natsPublisher` and `natsSource` come from `waybill/brokers/nats`.
  */
-import { AckPolicy, jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
-import { natsPublisher } from '../../src/brokers/nats.ts'
-import { eventTypes, withOutbox } from './outbox.ts'
+import { natsPublisher, natsSource } from '../../src/brokers/nats.ts'
+import { deliverOrder } from './deliver-order.ts'
 
 const url = process.env['NATS_URL'] ?? 'nats://127.0.0.1:4222'
-const stream = 'WAYBILL_EXAMPLE'
+// Of this run: one that was interrupted leaves its stream behind.
+const stream = `EXAMPLE_${Date.now()}`
+const topic = `example.order.${Date.now()}`
 
+// As the owner of the stream would.
 const connection = await connect({ servers: new URL(url).host })
-const manager = await jetstreamManager(connection)
-await manager.streams.add({ name: stream, subjects: ['outbox.event.order'] })
-await manager.consumers.add(stream, { durable_name: 'search', ack_policy: AckPolicy.Explicit })
+const { streams } = await jetstreamManager(connection)
+await streams.add({ name: stream, subjects: [topic] })
 
-await withOutbox(await natsPublisher({ url, stream }), async () => {
-  const consumer = await jetstream(connection).consumers.get(stream, 'search')
-  const seen = new Set<string>()
-  for await (const message of await consumer.consume()) {
-    // What was seen before comes once more after a crash; a service keeps these ids in its own transaction.
-    const id = message.headers?.get('id') ?? ''
-    if (!seen.has(id)) console.log(message.headers?.get('eventType'), message.string())
-    seen.add(id)
-    message.ack()
-    if (seen.size === eventTypes.length) break
-  }
+await deliverOrder({
+  publisher: await natsPublisher({ url, stream }),
+  topic,
+  source: natsSource({ url, stream, consumer: 'search' }),
 })
 
-await manager.streams.delete(stream)
+await streams.delete(stream)
 await connection.close()
