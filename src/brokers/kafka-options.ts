@@ -9,6 +9,7 @@ import {
   oneOf,
   string,
 } from '../options.ts'
+import { cloudEventsSource, connectTimeoutMs } from './common-options.ts'
 
 const pem = (what: string) =>
   string({
@@ -29,9 +30,6 @@ const maxMessageBytes = integer({ min: 1024, max: 104_857_600 })
     'a larger message makes its event a dead letter, in bytes with key and headers; larger batches are split. ' +
       "Not above the topics' max.message.bytes",
   )
-const cloudEventsSource = string({ maxLength: 1000 })
-  .default('/waybill')
-  .describe('first part of the attribute `source` in the CloudEvents formats')
 
 /** How to reach the cluster. */
 const connection = {
@@ -56,9 +54,7 @@ const connection = {
     .describe('logs in with a user and a password'),
 }
 const rest = {
-  connectTimeoutMs: integer({ min: 10, max: 600_000 })
-    .default(5000)
-    .describe('limit for connecting to one broker, in milliseconds'),
+  connectTimeoutMs: connectTimeoutMs.describe('limit for connecting to one broker, in milliseconds'),
   client: instance<object>(
     "options of KafkaJS's constructor",
     (value) => typeof value === 'object' && value !== null,

@@ -1,14 +1,5 @@
-import {
-  type OptionsInput,
-  type OptionsOf,
-  either,
-  integer,
-  list,
-  object,
-  oneOf,
-  string,
-  url,
-} from '../options.ts'
+import { type OptionsInput, type OptionsOf, either, integer, list, object, string, url } from '../options.ts'
+import { certificates, cloudEventsSource, connectTimeoutMs, readers } from './common-options.ts'
 
 /** The credentials in it are decoded once for the connection. */
 function canBeDecoded({ username, password }: URL): boolean {
@@ -25,8 +16,6 @@ const server = url({
   accepts: canBeDecoded,
   expected: 'a URL that starts with nats:// or tls://, in which a % of the password is written as %25',
 })
-
-const certificates = string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
 
 /** What every connection to NATS needs, to publish or to consume. */
 const { url: address, ...connection } = {
@@ -46,9 +35,7 @@ const { url: address, ...connection } = {
   inboxPrefix: string({ maxLength: 200, pattern: /^[^\s.*>]+(\.[^\s.*>]+)*$/, expected: 'a subject' })
     .default('_INBOX')
     .describe('first part of the subject for answers, which the user must be allowed to subscribe to'),
-  connectTimeoutMs: integer({ min: 10, max: 600_000 })
-    .default(5000)
-    .describe('limit for connecting to one server, in milliseconds'),
+  connectTimeoutMs: connectTimeoutMs.describe('limit for connecting to one server, in milliseconds'),
   ca: certificates
     .optional()
     .describe('certificates to trust instead of the built-in ones, as PEM text; insists on TLS'),
@@ -74,9 +61,7 @@ export const natsOptions = object(
       .optional()
       .describe('the stream that every event must go to; left out: whichever takes the subject'),
     ...connection,
-    cloudEventsSource: string({ maxLength: 1000 })
-      .default('/waybill')
-      .describe('first part of the attribute `source` in the CloudEvents formats'),
+    cloudEventsSource,
   },
   { check: checkPair },
 )
@@ -91,11 +76,7 @@ export const natsSourceOptions = object(
     subject: string({ maxLength: 2000, pattern: /^\S+$/, expected: 'a subject, which may have wildcards' })
       .optional()
       .describe('only messages with this subject; for a consumer that is made'),
-    readers: oneOf('exclusive', 'shared')
-      .default('exclusive')
-      .describe(
-        'who reads. `exclusive`: one process, others stand by, in order. `shared`: all at once, and without order',
-      ),
+    readers,
     prefetch: integer({ min: 1, max: 10_000 })
       .default(100)
       .describe('messages that may be without an answer at once'),

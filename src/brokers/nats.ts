@@ -6,10 +6,9 @@ import {
   type Publisher,
   type PublishCall,
   type PublishResult,
-  brokerUnavailable,
   publishFailed,
 } from '../publishing/publisher.ts'
-import { beforeAbort, whenAborted } from './abort.ts'
+import { whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { type NatsOptions, type NatsSettings, natsOptions } from './nats-options.ts'
 import { hostAndPort } from './nats/connect-options.ts'
@@ -78,19 +77,6 @@ async function createPublisher(name: string, settings: NatsSettings): Promise<Pu
     return { results: known, answered: !results.includes(undefined) }
   }
 
-  async function checkHealth(signal: AbortSignal): Promise<void> {
-    const session = await sessions.enter(signal)
-    let usable = false
-    try {
-      await beforeAbort(signal, session.connection.ping())
-      usable = true
-    } catch (cause) {
-      throw brokerUnavailable(`${where}: ${describeError(cause, 300)}`, { cause })
-    } finally {
-      session.leave({ usable })
-    }
-  }
-
   return {
     name,
     get capabilities() {
@@ -102,7 +88,7 @@ async function createPublisher(name: string, settings: NatsSettings): Promise<Pu
       }
     },
     observe: (observer) => encoder.observe(observer),
-    connect: ({ signal }) => checkHealth(signal),
+    connect: sessions.checkHealth,
     async publish(messages, call) {
       const session = await sessions.enter(call.signal)
       let usable = false
@@ -114,8 +100,8 @@ async function createPublisher(name: string, settings: NatsSettings): Promise<Pu
         session.leave({ usable })
       }
     },
-    checkHealth: ({ signal }) => checkHealth(signal),
-    close: () => sessions.close(),
+    checkHealth: sessions.checkHealth,
+    close: sessions.close,
   }
 }
 

@@ -1,4 +1,5 @@
 import { type OptionsInput, type OptionsOf, boolean, integer, object, string, url } from '../options.ts'
+import { ca, cloudEventsSource, connectTimeoutMs } from './common-options.ts'
 
 const expectedUrl =
   'a URL that starts with amqp:// or amqps://, in which a % of the password is written as %25'
@@ -18,15 +19,11 @@ export const connection = {
   url: url({ protocols: ['amqp', 'amqps'], accepts: canBeDecoded, expected: expectedUrl }).describe(
     'address of the broker, with user, password and virtual host: `amqp://user:password@host:5672/vhost`',
   ),
-  connectTimeoutMs: integer({ min: 10, max: 600_000 })
-    .default(5000)
-    .describe('limit for connecting, in milliseconds'),
+  connectTimeoutMs,
   heartbeatSeconds: integer({ min: 1, max: 3600 })
     .default(10)
     .describe('interval in which both sides show that they live, in seconds'),
-  ca: string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
-    .optional()
-    .describe('certificates to trust instead of the built-in ones, as PEM text'),
+  ca,
 }
 
 const { url: address, ...otherConnection } = connection
@@ -52,9 +49,7 @@ export const rabbitmqOptions = object({
       "a larger body makes its event a dead letter, in bytes; not above the broker's max_message_size",
     ),
   ...otherConnection,
-  cloudEventsSource: string({ maxLength: 1000 })
-    .default('/waybill')
-    .describe('first part of the attribute `source` in the CloudEvents formats'),
+  cloudEventsSource,
 })
 
 export type RabbitmqSettings = OptionsOf<typeof rabbitmqOptions>

@@ -1,4 +1,5 @@
-import { type OptionsInput, type OptionsOf, integer, list, object, oneOf, string, url } from '../options.ts'
+import { type OptionsInput, type OptionsOf, integer, list, object, string, url } from '../options.ts'
+import { ca, cloudEventsSource, connectTimeoutMs, readers } from './common-options.ts'
 
 /** User and password are decoded for AUTH; the path is the number of a database. */
 function isComplete({ username, password, pathname, hostname }: URL): boolean {
@@ -22,12 +23,8 @@ const { url: address, ...connection } = {
     'address of the server, with user, password and number of the database: `redis://user:password@host:6379/0`; ' +
       '`rediss://` is TLS',
   ),
-  connectTimeoutMs: integer({ min: 10, max: 600_000 })
-    .default(5000)
-    .describe('limit for connecting, in milliseconds'),
-  ca: string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
-    .optional()
-    .describe('certificates to trust instead of the built-in ones, as PEM text'),
+  connectTimeoutMs,
+  ca,
 }
 
 export const redisStreamsOptions = object({
@@ -43,9 +40,7 @@ export const redisStreamsOptions = object({
       "a larger body makes its event a dead letter, in bytes; not above the server's proto-max-bulk-len",
     ),
   ...connection,
-  cloudEventsSource: string({ maxLength: 1000 })
-    .default('/waybill')
-    .describe('first part of the attribute `source` in the CloudEvents formats'),
+  cloudEventsSource,
 })
 
 export const redisStreamsSourceOptions = object({
@@ -54,11 +49,7 @@ export const redisStreamsSourceOptions = object({
   group: string({ maxLength: 255 }).describe(
     'name of the consumer group of this service; it is made when it does not exist, and begins with the oldest entry',
   ),
-  readers: oneOf('exclusive', 'shared')
-    .default('exclusive')
-    .describe(
-      'who reads. `exclusive`: one process, others stand by, in order. `shared`: all at once, and without order',
-    ),
+  readers,
   prefetch: integer({ min: 1, max: 10_000 })
     .default(100)
     .describe('entries that may be without an answer at once'),

@@ -1,14 +1,8 @@
 import { describeError, hasCode } from '../errors.ts'
 import { resolveOptions } from '../options.ts'
 import { type Encoder, createEncoder } from '../publishing/format.ts'
-import {
-  type Message,
-  type Publisher,
-  type PublishResult,
-  brokerUnavailable,
-  publishFailed,
-} from '../publishing/publisher.ts'
-import { beforeAbort, whenAborted } from './abort.ts'
+import { type Message, type Publisher, type PublishResult, publishFailed } from '../publishing/publisher.ts'
+import { whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { loadDependency } from './dependency.ts'
 import {
@@ -69,24 +63,11 @@ async function createPublisher(name: string, settings: RedisStreamsSettings): Pr
     }
   }
 
-  async function checkHealth(signal: AbortSignal): Promise<void> {
-    const session = await sessions.enter(signal)
-    let usable = false
-    try {
-      await beforeAbort(signal, session.connection.ping())
-      usable = true
-    } catch (cause) {
-      throw brokerUnavailable(`${where}: ${describeError(cause, 300)}`)
-    } finally {
-      session.leave({ usable })
-    }
-  }
-
   return {
     name,
     capabilities: { ordering: 'batch', deduplication: false, maxMessageBytes, maxBatchSize },
     observe: (observer) => encoder.observe(observer),
-    connect: ({ signal }) => checkHealth(signal),
+    connect: sessions.checkHealth,
     async publish(messages, { signal }) {
       const prepared = prepareAll(messages, encoder, maxMessageBytes)
       const entries = prepared.filter((item) => 'stream' in item)
@@ -94,8 +75,8 @@ async function createPublisher(name: string, settings: RedisStreamsSettings): Pr
       let next = 0
       return prepared.map((item) => ('stream' in item ? results[next++]! : item))
     },
-    checkHealth: ({ signal }) => checkHealth(signal),
-    close: () => sessions.close(),
+    checkHealth: sessions.checkHealth,
+    close: sessions.close,
   }
 }
 

@@ -8,6 +8,8 @@ export interface Connection {
   readonly ready: Promise<void>
   /** False when it was lost, could not be opened, or is about to end. */
   readonly alive: boolean
+  /** Resolves when the server has answered. */
+  ping(): Promise<void>
   /** Ends it at once, with what is under way on it. May be called again. */
   destroy(): Promise<void>
 }
@@ -30,6 +32,8 @@ export interface Sessions<C extends Connection> {
    * it left without an answer say that the broker is away, and why. A lost connection alone may be their fault.
    */
   explain(connection: C, results: PublishResult[], signal: AbortSignal): Promise<PublishResult[]>
+  /** Resolves when the broker answers. @throws BROKER_UNAVAILABLE with the reason */
+  checkHealth(options: { signal: AbortSignal }): Promise<void>
   /** The connection made last, also when it is lost. */
   readonly last: C | undefined
   close(): Promise<void>
@@ -104,9 +108,23 @@ export function createSessions<C extends Connection>(
     }
   }
 
+  async function checkHealth({ signal }: { signal: AbortSignal }): Promise<void> {
+    const session = await enter(signal)
+    let usable = false
+    try {
+      await beforeAbort(signal, session.connection.ping())
+      usable = true
+    } catch (cause) {
+      throw brokerUnavailable(`${where}: ${describeError(cause, 300)}`, { cause })
+    } finally {
+      session.leave({ usable })
+    }
+  }
+
   return {
     enter,
     explain,
+    checkHealth,
     get last() {
       return current
     },

@@ -1,5 +1,5 @@
 import { describeError } from '../errors.ts'
-import { type OptionsOf, instance, object, resolveOptions, string } from '../options.ts'
+import { type OptionsOf, instance, object, resolveOptions } from '../options.ts'
 import { type Encoder, createEncoder } from '../publishing/format.ts'
 import {
   type Message,
@@ -10,6 +10,7 @@ import {
 } from '../publishing/publisher.ts'
 import { createSharedAbort, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
+import { cloudEventsSource } from './common-options.ts'
 
 /** What is needed of a writable stream of Node. */
 interface Output {
@@ -23,9 +24,7 @@ export const stdoutOptions = object({
   stream: instance<Output>('a writable stream', (value) => typeof (value as Output)?.write === 'function')
     .optional()
     .describe('another stream than the standard output, in code'),
-  cloudEventsSource: string({ maxLength: 1000 })
-    .default('/waybill')
-    .describe('first part of the attribute `source` in the CloudEvents formats'),
+  cloudEventsSource,
 })
 
 /**

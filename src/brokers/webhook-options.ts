@@ -1,6 +1,7 @@
 import { boolean, either, instance, integer, list, object, oneOf, record, string, url } from '../options.ts'
 import type { OptionsInput, OptionsOf } from '../options.ts'
 import { isReservedHeader } from '../publishing/headers.ts'
+import { ca, cloudEventsSource } from './common-options.ts'
 import { type AnswerMeaning, answerMeanings } from './http/answers.ts'
 import { isSecret } from './http/signature.ts'
 
@@ -54,15 +55,11 @@ export const webhookOptions = object({
   classify: instance<ClassifyAnswer>('a function', (value) => typeof value === 'function')
     .optional()
     .describe('another meaning for an answer, decided by code; asked before `answers`'),
-  ca: string({ pattern: /-----BEGIN CERTIFICATE-----/, expected: 'certificates in PEM form' })
-    .optional()
-    .describe('certificates to trust instead of the built-in ones, as PEM text'),
+  ca,
   allowPrivateAddresses: boolean()
     .default(false)
     .describe('lets an address that a route gives be a private one'),
-  cloudEventsSource: string({ maxLength: 1000 })
-    .default('/waybill')
-    .describe('first part of the attribute `source` in the CloudEvents formats'),
+  cloudEventsSource,
 })
 
 export type WebhookSettings = OptionsOf<typeof webhookOptions>

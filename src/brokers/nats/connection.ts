@@ -16,8 +16,6 @@ export interface NatsLink extends Connection {
   readonly maxPayload: number
   /** Publishes to JetStream; rejects with the client's error. */
   publish(message: NatsMessage): Promise<PubAck>
-  /** Resolves when the server has answered a ping. */
-  ping(): Promise<void>
 }
 
 // The signal of the call ends the waiting; the client wants a number.

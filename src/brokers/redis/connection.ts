@@ -7,8 +7,6 @@ export type RedisClass = new (options: RedisOptions) => Redis
 
 export interface RedisConnection extends Connection {
   readonly redis: Redis
-  /** Resolves when the server has answered a ping, or would not answer this user one. */
-  ping(): Promise<void>
 }
 
 /**
@@ -31,6 +29,7 @@ export function openRedis(
   })
   redis.on('end', () => (ended = true))
 
+  /** That this user may not ping is an answer, too. */
   async function ping(): Promise<void> {
     try {
       await redis.ping()
