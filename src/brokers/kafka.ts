@@ -1,13 +1,7 @@
-import { describeError, hasCode } from '../errors.ts'
+import { describeError } from '../errors.ts'
 import { configurationInvalid, resolveOptions } from '../options.ts'
 import { createEncoder } from '../publishing/format.ts'
-import {
-  type Message,
-  type Publisher,
-  type PublishResult,
-  brokerUnavailable,
-  publishFailed,
-} from '../publishing/publisher.ts'
+import { type Message, type Publisher, brokerUnavailable, unprepared } from '../publishing/publisher.ts'
 import { createSharedAbort, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { loadDependency } from './dependency.ts'
@@ -89,10 +83,7 @@ function createPublisher(
     try {
       return { message, ...toRecord(message, encoder, maxMessageBytes) }
     } catch (error) {
-      const result: PublishResult = hasCode(error, 'EVENT_UNDELIVERABLE')
-        ? { status: 'reject', error }
-        : { status: 'retry', error: publishFailed(describeError(error, 300), { cause: error }) }
-      return { message, result }
+      return { message, result: unprepared(error) }
     }
   }
 

@@ -1,4 +1,4 @@
-import { describeError, hasCode } from '../errors.ts'
+import { describeError } from '../errors.ts'
 import { resolveOptions } from '../options.ts'
 import { createEncoder } from '../publishing/format.ts'
 import {
@@ -6,7 +6,7 @@ import {
   type Publisher,
   type PublishCall,
   type PublishResult,
-  publishFailed,
+  unprepared,
 } from '../publishing/publisher.ts'
 import { whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
@@ -45,9 +45,7 @@ async function createPublisher(name: string, settings: NatsSettings): Promise<Pu
       const rules = { createHeaders: library.headers, maxPayload, stream: settings.stream }
       return toNatsMessage(message, encoder, rules)
     } catch (error) {
-      return hasCode(error, 'EVENT_UNDELIVERABLE')
-        ? { status: 'reject', error }
-        : { status: 'retry', error: publishFailed(describeError(error, 300), { cause: error }) }
+      return unprepared(error)
     }
   }
 

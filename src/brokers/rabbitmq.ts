@@ -1,4 +1,4 @@
-import { describeError, hasCode } from '../errors.ts'
+import { describeError } from '../errors.ts'
 import { resolveOptions } from '../options.ts'
 import { createEncoder } from '../publishing/format.ts'
 import {
@@ -6,8 +6,8 @@ import {
   type Publisher,
   type PublishResult,
   brokerUnavailable,
-  publishFailed,
   undeliverable,
+  unprepared,
 } from '../publishing/publisher.ts'
 import { beforeAbort } from './abort.ts'
 import { connectionOptions, frameBytesWanted, where } from './amqp/connection-options.ts'
@@ -79,9 +79,7 @@ async function createPublisher(name: string, settings: RabbitmqSettings): Promis
       }
       return enveloped
     } catch (error) {
-      return hasCode(error, 'EVENT_UNDELIVERABLE')
-        ? { status: 'reject', error }
-        : { status: 'retry', error: publishFailed(describeError(error, 300), { cause: error }) }
+      return unprepared(error)
     }
   }
 

@@ -1,7 +1,12 @@
-import { describeError, hasCode } from '../errors.ts'
 import { resolveOptions } from '../options.ts'
 import { type Encoder, createEncoder } from '../publishing/format.ts'
-import { type Message, type Publisher, type PublishResult, publishFailed } from '../publishing/publisher.ts'
+import {
+  type Message,
+  type Publisher,
+  type PublishResult,
+  publishFailed,
+  unprepared,
+} from '../publishing/publisher.ts'
 import { whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { loadDependency } from './dependency.ts'
@@ -98,9 +103,7 @@ function prepareAll(
       return toRedisEntry(message, encoder, maxMessageBytes)
     } catch (error) {
       stopped.add(JSON.stringify([aggregateType, aggregateId]))
-      return hasCode(error, 'EVENT_UNDELIVERABLE')
-        ? { status: 'reject', error }
-        : { status: 'retry', error: publishFailed(describeError(error, 300), { cause: error }) }
+      return unprepared(error)
     }
   })
 }

@@ -1,4 +1,4 @@
-import { WaybillError } from '../errors.ts'
+import { WaybillError, describeError, hasCode } from '../errors.ts'
 import type { MessageFormat } from '../types.ts'
 
 /**
@@ -139,4 +139,11 @@ export function rejectedBy(answer: string, message: string, options: { cause?: u
 /** The event cannot be put into this destination's terms (too large, a header it cannot carry, no topic). */
 export function undeliverable(message: string, options: { cause?: unknown } = {}): WaybillError {
   return new WaybillError('EVENT_UNDELIVERABLE', message, options)
+}
+
+/** The outcome of a message that could not be made ready for sending: never, or with an unforeseen error not this time. */
+export function unprepared(error: unknown): PublishResult {
+  return hasCode(error, 'EVENT_UNDELIVERABLE')
+    ? { status: 'reject', error }
+    : { status: 'retry', error: publishFailed(describeError(error, 300), { cause: error }) }
 }

@@ -1,12 +1,11 @@
-import { describeError, hasCode } from '../../errors.ts'
 import { createEncoder } from '../../publishing/format.ts'
 import {
   type Message,
   type Publisher,
   type PublishResult,
   brokerUnavailable,
-  publishFailed,
   publishTimeout,
+  unprepared,
 } from '../../publishing/publisher.ts'
 import { type Abortion, createSharedAbort, whenAborted } from '../abort.ts'
 import { createLanes } from '../lanes.ts'
@@ -62,12 +61,7 @@ export function createAwsPublisher(
       try {
         return [toEntry(message, index, { places, encoder, maxMessageBytes })]
       } catch (error) {
-        settle(
-          index,
-          hasCode(error, 'EVENT_UNDELIVERABLE')
-            ? { status: 'reject', error }
-            : { status: 'retry', error: publishFailed(describeError(error, 300), { cause: error }) },
-        )
+        settle(index, unprepared(error))
         return []
       }
     })

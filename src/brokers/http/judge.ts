@@ -1,4 +1,4 @@
-import { cleanText, describeError, hasCode } from '../../errors.ts'
+import { cleanText, describeError } from '../../errors.ts'
 import {
   type PublishResult,
   brokerUnavailable,
@@ -6,6 +6,7 @@ import {
   publishTimeout,
   rejectedBy,
   undeliverable,
+  unprepared,
 } from '../../publishing/publisher.ts'
 import { PrivateAddressError } from './addresses.ts'
 import { type AnswerMeaning, meaningOf, retryAfterMs } from './answers.ts'
@@ -55,13 +56,8 @@ export function createJudge(rules: JudgeRules, secrets: readonly string[]): Judg
         return { result: { status: 'retry', error: failed }, connected: error.sent || computed }
       }
       if (isPrivateAddressError(error)) return rejected(privateAddress(url))
-      if (hasCode(error, 'EVENT_UNDELIVERABLE')) return rejected(error)
-      // Nothing else is expected here; one event must not fail its neighbours, whatever it is.
-      const result = {
-        status: 'retry',
-        error: publishFailed(describeError(error, 300), { cause: error }),
-      } as const
-      return { result, connected: true }
+      // One event must not fail its neighbours, whatever it is.
+      return { result: unprepared(error), connected: true }
     },
   }
 }
