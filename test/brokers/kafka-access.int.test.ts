@@ -12,7 +12,8 @@ import { selfSignedCertificate } from '../support/certificate.ts'
 import { atEndOfFile } from '../support/cleanups.ts'
 import { type KafkaServer, startKafka } from '../support/kafka.ts'
 import { describeWith } from '../support/services.ts'
-import { failure, kafka, publish, publishOne, statuses } from './kafka-bench.ts'
+import { kafka, publish, publishOne, statuses } from './kafka-bench.ts'
+import { failure } from './publishing.ts'
 
 const users = { admin: 'admin-secret', writer: 'hunter2' }
 const certificate = selfSignedCertificate()

@@ -1,19 +1,8 @@
-import { afterEach, expect } from 'vitest'
 import { type KafkaOptions, kafkaPublisher } from '../../src/brokers/kafka.ts'
 import type { Message, Publisher, PublishResult } from '../../src/publishing/publisher.ts'
 import { testMessage } from '../../src/testing/test-message.ts'
 import { createTopics } from '../support/kafka-consumer.ts'
-
-const publishers: Publisher[] = []
-afterEach(async () => {
-  await Promise.all(publishers.splice(0).map((publisher) => publisher.close()))
-})
-
-/** Closes the publisher after the test. */
-export function closeLater(publisher: Publisher): Publisher {
-  publishers.push(publisher)
-  return publisher
-}
+import { closeLater } from './publishing.ts'
 
 /** A publisher to this broker, closed after the test. */
 export async function kafka(url: string, options: Partial<KafkaOptions> = {}): Promise<Publisher> {
@@ -52,10 +41,3 @@ export function messagesTo(topic: string, count: number, overrides: Partial<Mess
 export function statuses(results: readonly PublishResult[]): string[] {
   return results.map(({ status }) => status)
 }
-
-/** What a promise was rejected with. */
-export const failure = (promise: Promise<unknown>): Promise<Error> =>
-  promise.then(
-    () => expect.unreachable('expected a rejection'),
-    (error: Error) => error,
-  )

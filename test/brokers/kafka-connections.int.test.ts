@@ -6,7 +6,8 @@ import { type KafkaServer, startKafka } from '../support/kafka.ts'
 import { type KafkaMessage, consumeTopic } from '../support/kafka-consumer.ts'
 import { createProxy } from '../support/proxy.ts'
 import { describeWith } from '../support/services.ts'
-import { failure, kafka, messagesTo, newTopic, publish, publishOne, statuses } from './kafka-bench.ts'
+import { kafka, messagesTo, newTopic, publish, publishOne, statuses } from './kafka-bench.ts'
+import { failure } from './publishing.ts'
 
 // A broker takes seconds to stop and to start, on a busy machine many.
 vi.setConfig({ testTimeout: 120_000 })

@@ -5,7 +5,8 @@ import { atEndOfFile } from '../support/cleanups.ts'
 import { type KafkaServer, startKafka } from '../support/kafka.ts'
 import { createTopics, kafkaAdmin } from '../support/kafka-consumer.ts'
 import { describeWith } from '../support/services.ts'
-import { failure, kafka, messagesTo, newTopic, publish, statuses } from './kafka-bench.ts'
+import { kafka, messagesTo, newTopic, publish, statuses } from './kafka-bench.ts'
+import { failure } from './publishing.ts'
 
 // A broker takes seconds to stop and to start, and a group to notice that a member is gone.
 vi.setConfig({ testTimeout: 120_000 })

@@ -2,7 +2,8 @@ import { DiscardPolicy } from '@nats-io/jetstream'
 import { beforeAll, expect, it } from 'vitest'
 import { testMessage } from '../../src/testing/test-message.ts'
 import { describeWith } from '../support/services.ts'
-import { failure, nats, publish, publishOne, server, startBench, stream } from './nats-bench.ts'
+import { nats, server, startBench, stream } from './nats-bench.ts'
+import { failure, publish, publishOne } from './publishing.ts'
 
 // A user for each thing that can be forbidden.
 const accounts = () => `

@@ -9,22 +9,16 @@ import { createNatsCredentials } from '../support/nats-credentials.ts'
 import { startNats } from '../support/nats.ts'
 import { createProxy } from '../support/proxy.ts'
 import { describeWith } from '../support/services.ts'
-import {
-  failure,
-  nats,
-  natsThroughProxy,
-  publish,
-  publishOne,
-  server,
-  startBench,
-  stored,
-  stream,
-} from './nats-bench.ts'
+import { testSessions } from './connection-checks.ts'
+import { nats, natsThroughProxy, server, startBench, stored, stream } from './nats-bench.ts'
+import { failure, publish, publishOne } from './publishing.ts'
 
 const connectsSoon = { signal: AbortSignal.timeout(60_000) }
 
 describeWith('nats-server', 'the connection to NATS', () => {
   beforeAll(() => startBench())
+
+  testSessions({ port: () => server.port, create: (port) => nats({ url: `nats://127.0.0.1:${port}` }) })
 
   it('may be cut while messages are under way: what was confirmed is stored, and the next call works', async () => {
     const { publisher, proxy } = await natsThroughProxy()
@@ -59,20 +53,6 @@ describeWith('nats-server', 'the connection to NATS', () => {
     for (const message of messages) expect(await stored(message)).toHaveLength(1)
   })
 
-  it('may become a black hole: the call ends in time, and the next one takes a new connection', async () => {
-    const { publisher, proxy } = await natsThroughProxy()
-    await publishOne(publisher)
-    proxy.blackhole()
-    expect(await publishOne(publisher, testMessage(), 200)).toMatchObject({
-      status: 'retry',
-      error: { code: 'PUBLISH_TIMEOUT' },
-    })
-    proxy.blackhole(false)
-    expect(await publishOne(publisher)).toMatchObject({ status: 'published' })
-    expect(proxy.accepted).toBe(2)
-    await expect.poll(() => proxy.connections).toBe(1)
-  })
-
   it('that is lost under a call, and cannot be made again, is an outage', async () => {
     const { publisher, proxy } = await natsThroughProxy()
     await publishOne(publisher)
@@ -82,17 +62,6 @@ describeWith('nats-server', 'the connection to NATS', () => {
     await proxy.down()
     const refused = { code: 'BROKER_UNAVAILABLE', message: expect.stringContaining('connection refused') }
     expect(await call).toMatchObject([{ status: 'reject' }, { status: 'retry', error: refused }])
-  })
-
-  it('is shared by calls, and one that ends without an answer does not fail the others', async () => {
-    const { publisher, proxy } = await natsThroughProxy()
-    await publishOne(publisher)
-    proxy.delay(100)
-    const patient = publishOne(publisher, testMessage(), 10_000)
-    const hasty = publishOne(publisher, testMessage(), 50)
-    expect(await hasty).toMatchObject({ status: 'retry' })
-    expect(await patient).toMatchObject({ status: 'published' })
-    expect(proxy.accepted).toBe(1)
   })
 
   it('tells of each message as soon as it is confirmed', async () => {
@@ -179,22 +148,6 @@ describeWith('nats-server', 'the connection to NATS', () => {
     await server.restart()
     expect(await publishOne(publisher)).toMatchObject({ status: 'published' })
     await publisher.checkHealth!(connectsSoon)
-  })
-
-  it('may be closed while messages are under way, and while it is being made', async () => {
-    const { publisher, proxy } = await natsThroughProxy()
-    await publishOne(publisher)
-    proxy.blackhole()
-    const started = performance.now()
-    const call = publishOne(publisher)
-    await publisher.close()
-    expect(await call).toMatchObject({ status: 'retry', error: { code: 'BROKER_UNAVAILABLE' } })
-    const another = await nats({ url: `nats://127.0.0.1:${proxy.port}` })
-    const connecting = failure(publishOne(another))
-    await expect.poll(() => proxy.accepted).toBe(2)
-    await another.close()
-    expect(await connecting).toMatchObject({ code: 'BROKER_UNAVAILABLE', message: 'nats is closed' })
-    expect(performance.now() - started).toBeLessThan(3000)
   })
 })
 

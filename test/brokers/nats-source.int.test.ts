@@ -7,7 +7,7 @@ import { testMessage } from '../../src/testing/test-message.ts'
 import { atEndOfFile } from '../support/cleanups.ts'
 import { type NatsServer, startNats } from '../support/nats.ts'
 import { describeWith } from '../support/services.ts'
-import { failure } from './nats-bench.ts'
+import { failure } from './publishing.ts'
 import { done } from './reading-bench.ts'
 
 let server: NatsServer

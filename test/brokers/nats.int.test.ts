@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { delicateBodies, testMessage } from '../../src/testing/test-message.ts'
 import { describeWith } from '../support/services.ts'
-import { nats, publish, publishOne, server, startBench, stored, stream } from './nats-bench.ts'
+import { nats, server, startBench, stored, stream } from './nats-bench.ts'
+import { publish, publishOne } from './publishing.ts'
 
 describeWith('nats-server', 'NATS JetStream', () => {
   beforeAll(() => startBench())

@@ -1,9 +1,8 @@
-import { afterEach, expect } from 'vitest'
 import { type RabbitmqOptions, rabbitmqPublisher } from '../../src/brokers/rabbitmq.ts'
-import type { Message, Publisher, PublishResult } from '../../src/publishing/publisher.ts'
-import { testMessage } from '../../src/testing/test-message.ts'
+import type { Message, Publisher } from '../../src/publishing/publisher.ts'
 import { type AmqpConsumer, consumeQueue } from '../support/amqp-consumer.ts'
 import { type RabbitmqServer, startRabbitmq } from '../support/rabbitmq.ts'
+import { closeLater } from './publishing.ts'
 
 /** What the queue of the consumer is bound to, for every routing key. */
 export const exchange = 'waybill'
@@ -31,37 +30,7 @@ export async function received(message: Message) {
   }
 }
 
-const publishers: Publisher[] = []
-afterEach(async () => {
-  await Promise.all(publishers.splice(0).map((publisher) => publisher.close()))
-})
-
-/** Closes the publisher after the test. */
-export function closeLater(publisher: Publisher): Publisher {
-  publishers.push(publisher)
-  return publisher
-}
-
 /** A publisher to the exchange of the bench, closed after the test. */
 export async function rabbitmq(options: RabbitmqOptions & { name?: string }): Promise<Publisher> {
   return closeLater(await rabbitmqPublisher({ exchange, ...options }))
 }
-
-export const publish = (publisher: Publisher, messages: readonly Message[], ms = 10_000) =>
-  publisher.publish(messages, { signal: AbortSignal.timeout(ms) })
-
-export async function publishOne(
-  publisher: Publisher,
-  message = testMessage(),
-  ms?: number,
-): Promise<PublishResult> {
-  const [result] = await publish(publisher, [message], ms)
-  return result!
-}
-
-/** What a promise was rejected with. */
-export const failure = (promise: Promise<unknown>): Promise<Error> =>
-  promise.then(
-    () => expect.unreachable('expected a rejection'),
-    (error: Error) => error,
-  )

@@ -2,21 +2,19 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { testMessage } from '../../src/testing/test-message.ts'
 import { createProxy } from '../support/proxy.ts'
 import { describeWith } from '../support/services.ts'
-import {
-  consumeAgain,
-  failure,
-  publish,
-  publishOne,
-  rabbitmq,
-  received,
-  server,
-  startBench,
-} from './rabbitmq-bench.ts'
+import { testConnection } from './connection-checks.ts'
+import { failure, publish, publishOne } from './publishing.ts'
+import { consumeAgain, rabbitmq, received, server, startBench } from './rabbitmq-bench.ts'
 
 describeWith('rabbitmq', 'RabbitMQ', () => {
   beforeAll(startBench)
 
   describe('the connection', () => {
+    testConnection({
+      port: () => server.port,
+      create: (port) => rabbitmq({ url: server.url.replace(`:${server.port}`, `:${port}`) }),
+    })
+
     it('may be cut while messages are under way: what was confirmed is published, and the next call works', async () => {
       const proxy = await createProxy(server.port)
       const publisher = await rabbitmq({ url: server.url.replace(`:${server.port}`, `:${proxy.port}`) })
@@ -34,32 +32,6 @@ describeWith('rabbitmq', 'RabbitMQ', () => {
       }
       expect(await publishOne(publisher)).toMatchObject({ status: 'published' })
       expect(proxy.accepted).toBe(2)
-    })
-
-    it('may become a black hole: the call ends in time, and the next one takes a new connection', async () => {
-      const proxy = await createProxy(server.port)
-      const publisher = await rabbitmq({ url: server.url.replace(`:${server.port}`, `:${proxy.port}`) })
-      await publishOne(publisher)
-      proxy.blackhole()
-      expect(await publishOne(publisher, testMessage(), 200)).toMatchObject({
-        status: 'retry',
-        error: { code: 'PUBLISH_TIMEOUT' },
-      })
-      proxy.blackhole(false)
-      expect(await publishOne(publisher)).toMatchObject({ status: 'published' })
-      expect(proxy.accepted).toBe(2)
-    })
-
-    it('is shared by calls, and one that ends without an answer does not fail the others', async () => {
-      const proxy = await createProxy(server.port)
-      const publisher = await rabbitmq({ url: server.url.replace(`:${server.port}`, `:${proxy.port}`) })
-      await publishOne(publisher)
-      proxy.delay(100)
-      const patient = publishOne(publisher, testMessage(), 10_000)
-      const hasty = publishOne(publisher, testMessage(), 50)
-      expect(await hasty).toMatchObject({ status: 'retry' })
-      expect(await patient).toMatchObject({ status: 'published' })
-      expect(proxy.accepted).toBe(1)
     })
 
     it('that cannot be made is an outage, at once', async () => {

@@ -3,17 +3,8 @@ import { rabbitmqPublisher } from '../../src/brokers/rabbitmq.ts'
 import { delicateBodies, testMessage } from '../../src/testing/test-message.ts'
 import { connectAmqp, consumeQueue } from '../support/amqp-consumer.ts'
 import { describeWith } from '../support/services.ts'
-import {
-  closeLater,
-  exchange,
-  failure,
-  publish,
-  publishOne,
-  rabbitmq,
-  received,
-  server,
-  startBench,
-} from './rabbitmq-bench.ts'
+import { closeLater, failure, publish, publishOne } from './publishing.ts'
+import { exchange, rabbitmq, received, server, startBench } from './rabbitmq-bench.ts'
 
 describeWith('rabbitmq', 'RabbitMQ', () => {
   beforeAll(startBench)

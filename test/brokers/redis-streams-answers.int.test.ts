@@ -4,17 +4,8 @@ import { createProxy } from '../support/proxy.ts'
 import { connectRedis } from '../support/redis-stream.ts'
 import { startRedis } from '../support/redis.ts'
 import { describeWith } from '../support/services.ts'
-import {
-  failure,
-  newStream,
-  publish,
-  publishOne,
-  redis,
-  server,
-  startBench,
-  streams,
-  streamsThroughProxy,
-} from './redis-streams-bench.ts'
+import { failure, publish, publishOne } from './publishing.ts'
+import { newStream, redis, server, startBench, streams, streamsThroughProxy } from './redis-streams-bench.ts'
 
 const away = (text: string) => ({
   status: 'retry',

@@ -10,20 +10,14 @@ import { atEndOfFile } from '../support/cleanups.ts'
 import { readStream } from '../support/redis-stream.ts'
 import { startRedis } from '../support/redis.ts'
 import { describeWith } from '../support/services.ts'
-import {
-  failure,
-  newStream,
-  publish,
-  publishOne,
-  redis,
-  server,
-  startBench,
-  streams,
-  streamsThroughProxy,
-} from './redis-streams-bench.ts'
+import { testSessions } from './connection-checks.ts'
+import { failure, publish, publishOne } from './publishing.ts'
+import { newStream, redis, server, startBench, streams, streamsThroughProxy } from './redis-streams-bench.ts'
 
 describeWith('redis-server', 'the connection to Redis', () => {
   beforeAll(() => startBench())
+
+  testSessions({ port: () => server.port, create: (port) => streams({ url: `redis://127.0.0.1:${port}` }) })
 
   it('may be cut while messages are under way: what was confirmed is there, and the next call works', async () => {
     const topic = newStream()
@@ -46,19 +40,6 @@ describeWith('redis-server', 'the connection to Redis', () => {
     expect(proxy.accepted).toBe(2)
   })
 
-  it('may become a black hole: the call ends in time, and the next one takes a new connection', async () => {
-    const { publisher, proxy } = await streamsThroughProxy()
-    await publishOne(publisher)
-    proxy.blackhole()
-    expect(await publish(publisher, [testMessage(), testMessage()], 200)).toMatchObject([
-      { status: 'retry', error: { code: 'PUBLISH_TIMEOUT' } },
-      { status: 'retry', error: { code: 'PUBLISH_TIMEOUT' } },
-    ])
-    proxy.blackhole(false)
-    expect(await publishOne(publisher)).toMatchObject({ status: 'published' })
-    expect(proxy.accepted).toBe(2)
-  })
-
   it('that is lost under a call, and cannot be made again, is an outage', async () => {
     const { publisher, proxy } = await streamsThroughProxy()
     await publishOne(publisher)
@@ -71,17 +52,6 @@ describeWith('redis-server', 'the connection to Redis', () => {
       { status: 'retry', error: refused },
       { status: 'retry', error: refused },
     ])
-  })
-
-  it('is shared by calls, and one that ends without an answer does not fail the others', async () => {
-    const { publisher, proxy } = await streamsThroughProxy()
-    await publishOne(publisher)
-    proxy.delay(100)
-    const patient = publishOne(publisher, testMessage(), 10_000)
-    const hasty = publishOne(publisher, testMessage(), 50)
-    expect(await hasty).toMatchObject({ status: 'retry' })
-    expect(await patient).toMatchObject({ status: 'published' })
-    expect(proxy.accepted).toBe(1)
   })
 
   it('that cannot be made is an outage, at once, and no message waits for it', async () => {
@@ -119,22 +89,6 @@ describeWith('redis-server', 'the connection to Redis', () => {
     await server.restart()
     expect(await publishOne(publisher, testMessage({ topic }))).toMatchObject({ status: 'published' })
     expect(await redis.xlen(topic)).toBe(2)
-  })
-
-  it('may be closed while messages are under way, and while it is being made', async () => {
-    const { publisher, proxy } = await streamsThroughProxy()
-    await publishOne(publisher)
-    proxy.blackhole()
-    const started = performance.now()
-    const call = publishOne(publisher)
-    await publisher.close()
-    expect(await call).toMatchObject({ status: 'retry', error: { code: 'BROKER_UNAVAILABLE' } })
-    const another = await streams({ url: `redis://127.0.0.1:${proxy.port}` })
-    const connecting = failure(publishOne(another))
-    await expect.poll(() => proxy.accepted).toBe(2)
-    await another.close()
-    expect(await connecting).toMatchObject({ code: 'BROKER_UNAVAILABLE', message: 'redis is closed' })
-    expect(performance.now() - started).toBeLessThan(3000)
   })
 
   it('may use TLS, and trusts the given certificates alone', async () => {

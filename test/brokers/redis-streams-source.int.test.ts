@@ -5,7 +5,8 @@ import { testMessage } from '../../src/testing/test-message.ts'
 import { atEndOfFile } from '../support/cleanups.ts'
 import { describeWith } from '../support/services.ts'
 import { done } from './reading-bench.ts'
-import { failure, newStream, publish, redis, server, startBench, streams } from './redis-streams-bench.ts'
+import { failure, publish } from './publishing.ts'
+import { newStream, redis, server, startBench, streams } from './redis-streams-bench.ts'
 
 type Options = Parameters<typeof redisStreamsSource>[0]
 

@@ -2,7 +2,8 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { delicateBodies, testMessage } from '../../src/testing/test-message.ts'
 import { connectRedis, readStream } from '../support/redis-stream.ts'
 import { describeWith } from '../support/services.ts'
-import { newStream, publish, publishOne, redis, server, startBench, streams } from './redis-streams-bench.ts'
+import { publish, publishOne } from './publishing.ts'
+import { newStream, redis, server, startBench, streams } from './redis-streams-bench.ts'
 
 const read = (stream: string) => readStream(redis, stream)()
 

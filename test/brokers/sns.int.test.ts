@@ -6,7 +6,8 @@ import { type AwsAccess, awsAccess } from '../support/aws.ts'
 import { type AwsFront, snsError, startAwsFront } from '../support/aws-front.ts'
 import { describeWith } from '../support/services.ts'
 import { type SqsConsumer, consumeSqs, headersOf } from '../support/sqs-consumer.ts'
-import { messagesTo, publish, publishOne, published, received, sns } from './aws-bench.ts'
+import { messagesTo, published, received, sns } from './aws-bench.ts'
+import { publish, publishOne } from './publishing.ts'
 
 /** A server that is not ours may have the topics of other runs. */
 const orders = `orders-${randomUUID().slice(0, 8)}`

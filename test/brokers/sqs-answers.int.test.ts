@@ -6,7 +6,8 @@ import { type AwsFront, failEntries, sqsError, startAwsFront } from '../support/
 import { createProxy } from '../support/proxy.ts'
 import { describeWith } from '../support/services.ts'
 import { type SqsConsumer, consumeSqs } from '../support/sqs-consumer.ts'
-import { messagesTo, publish, publishOne, published, received, sqs } from './aws-bench.ts'
+import { messagesTo, published, received, sqs } from './aws-bench.ts'
+import { publish, publishOne } from './publishing.ts'
 
 describeWith('sqs', 'SQS on a bad day', () => {
   let aws: AwsServer

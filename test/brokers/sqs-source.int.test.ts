@@ -9,7 +9,8 @@ import { type AwsServer, awsRegion, startAws } from '../support/aws.ts'
 import { type AwsFront, sqsError, startAwsFront } from '../support/aws-front.ts'
 import { createProxy } from '../support/proxy.ts'
 import { describeWith } from '../support/services.ts'
-import { publish, sns, sqs } from './aws-bench.ts'
+import { sns, sqs } from './aws-bench.ts'
+import { publish } from './publishing.ts'
 import { bodyOf, done, held, read } from './source-bench.ts'
 
 describeWith('sqs', 'the source for SQS', () => {

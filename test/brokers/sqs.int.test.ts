@@ -6,7 +6,8 @@ import { type AwsAccess, awsAccess } from '../support/aws.ts'
 import { startAwsFront } from '../support/aws-front.ts'
 import { describeWith } from '../support/services.ts'
 import { type SqsConsumer, consumeSqs, headersOf } from '../support/sqs-consumer.ts'
-import { messagesTo, publish, publishOne, published, received, sqs } from './aws-bench.ts'
+import { messagesTo, published, received, sqs } from './aws-bench.ts'
+import { publish, publishOne } from './publishing.ts'
 
 /** A server that is not ours may have the queues of other runs. */
 const run = randomUUID().slice(0, 8)

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { testMessage } from '../../src/testing/test-message.ts'
 import { createProxy } from '../support/proxy.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { publish, publishOne, webhook } from './webhook-bench.ts'
+import { publish, publishOne } from './publishing.ts'
+import { webhook } from './webhook-bench.ts'
 
 describe('an address that a route gives', () => {
   const elsewhere = async (respond?: Parameters<typeof startReceiver>[0]): Promise<Receiver> =>
@@ -14,11 +15,10 @@ describe('an address that a route gives', () => {
       const receiver = await elsewhere()
       const proxy = await createProxy(receiver.port)
       const publisher = webhook({ url: receiver.origin })
-      const results = await publish(
-        publisher,
+      const results = await publish(publisher, [
         testMessage({ url: `http://${host}:${proxy.port}/secret-path` }),
         testMessage(),
-      )
+      ])
       expect(results).toMatchObject([
         {
           status: 'reject',
@@ -39,11 +39,10 @@ describe('an address that a route gives', () => {
       secret: 'shared',
       allowPrivateAddresses: true,
     })
-    const results = await publish(
-      publisher,
+    const results = await publish(publisher, [
       testMessage({ url: `${away.origin}/tenant` }),
       testMessage({ url: `${home.origin}/other` }),
-    )
+    ])
     expect(results).toMatchObject([{ status: 'published' }, { status: 'published' }])
     expect(away.requests[0]).toMatchObject({
       path: '/tenant',
@@ -60,11 +59,10 @@ describe('an address that a route gives', () => {
     const gone = await elsewhere()
     await gone.stop()
     const publisher = webhook({ url: busy.origin, allowPrivateAddresses: true })
-    const results = await publish(
-      publisher,
+    const results = await publish(publisher, [
       testMessage({ url: busy.origin }),
       testMessage({ url: gone.origin }),
-    )
+    ])
     expect(results).toMatchObject([
       { status: 'retry', error: { code: 'PUBLISH_FAILED' }, afterMs: 5000 },
       { status: 'retry', error: { code: 'PUBLISH_TIMEOUT' } },

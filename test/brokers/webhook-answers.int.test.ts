@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { startReceiver } from '../support/receiver.ts'
-import { publishOne, webhook } from './webhook-bench.ts'
+import { publishOne } from './publishing.ts'
+import { webhook } from './webhook-bench.ts'
 
 describe('what a receiver answers', () => {
   it.each([

@@ -3,14 +3,15 @@ import { testMessage } from '../../src/testing/test-message.ts'
 import { selfSignedCertificate } from '../support/certificate.ts'
 import { createProxy } from '../support/proxy.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { failure, publish, publishOne, webhook } from './webhook-bench.ts'
+import { failure, publish, publishOne } from './publishing.ts'
+import { webhook } from './webhook-bench.ts'
 
 describe('a receiver that does not answer', () => {
   it('is away when no connection can be made', async () => {
     const receiver = await startReceiver()
     await receiver.stop()
     const publisher = webhook({ url: `${receiver.origin}/secret-path` })
-    const error = await failure(publish(publisher, testMessage(), testMessage()))
+    const error = await failure(publish(publisher, [testMessage(), testMessage()]))
     expect(error).toMatchObject({
       code: 'BROKER_UNAVAILABLE',
       message: expect.stringContaining('ECONNREFUSED'),
@@ -27,7 +28,7 @@ describe('a receiver that does not answer', () => {
   it('is away when it does not speak TLS, which is told without the text of OpenSSL', async () => {
     const receiver = await startReceiver()
     const publisher = webhook({ url: receiver.origin.replace('http:', 'https:') })
-    expect(await failure(publish(publisher, testMessage()))).toMatchObject({
+    expect(await failure(publish(publisher, [testMessage()]))).toMatchObject({
       code: 'BROKER_UNAVAILABLE',
       message: expect.stringMatching(
         /^POST to https:\/\/127\.0\.0\.1:\d+ failed: the TLS handshake failed \([a-z ]+\): does this port speak TLS\?$/,
@@ -37,14 +38,14 @@ describe('a receiver that does not answer', () => {
 
   it('is away when its name does not resolve', async () => {
     // A part of a name may have 63 characters: no resolver needs to be asked.
-    const error = await failure(publish(webhook({ url: `http://${'x'.repeat(64)}.test/` }), testMessage()))
+    const error = await failure(publish(webhook({ url: `http://${'x'.repeat(64)}.test/` }), [testMessage()]))
     expect(error).toMatchObject({ code: 'BROKER_UNAVAILABLE' })
   })
 
   it('costs only the message that it lets wait too long', async () => {
     const receiver = await startReceiver(({ body }) => (body === '"hang"' ? undefined : 200))
     const publisher = webhook({ url: receiver.origin, timeoutMs: 200 })
-    const results = await publish(publisher, testMessage(), testMessage({ body: '"hang"' }), testMessage())
+    const results = await publish(publisher, [testMessage(), testMessage({ body: '"hang"' }), testMessage()])
     expect(results).toMatchObject([
       { status: 'published' },
       {
@@ -61,7 +62,7 @@ describe('a receiver that does not answer', () => {
       response.socket!.resetAndDestroy()
     })
     const publisher = webhook({ url: receiver.origin })
-    const results = await publish(publisher, testMessage(), testMessage({ body: '"reset"' }), testMessage())
+    const results = await publish(publisher, [testMessage(), testMessage({ body: '"reset"' }), testMessage()])
     expect(results).toMatchObject([
       { status: 'published' },
       { status: 'retry', error: { code: 'PUBLISH_TIMEOUT' } },
@@ -114,7 +115,10 @@ describe('connections', () => {
     const proxy = await createProxy(receiver.port)
     const publisher = webhook({ url: `http://127.0.0.1:${proxy.port}`, connections: 3 })
     const calls = Array.from({ length: 4 }, () =>
-      publish(publisher, ...Array.from({ length: 10 }, () => testMessage())),
+      publish(
+        publisher,
+        Array.from({ length: 10 }, () => testMessage()),
+      ),
     )
     const results = (await Promise.all(calls)).flat()
     expect(results.every(({ status }) => status === 'published')).toBe(true)
@@ -128,7 +132,7 @@ describe('https', () => {
   it('needs a certificate that is trusted', async () => {
     const tls = selfSignedCertificate()
     const receiver = await startReceiver(() => 200, tls)
-    const error = await failure(publish(webhook({ url: receiver.origin }), testMessage()))
+    const error = await failure(publish(webhook({ url: receiver.origin }), [testMessage()]))
     expect(error).toMatchObject({ code: 'BROKER_UNAVAILABLE', message: expect.stringMatching(/self.signed/) })
     expect(await publishOne(webhook({ url: receiver.origin, ca: tls.cert }))).toMatchObject({
       status: 'published',
@@ -141,11 +145,11 @@ describe('closing', () => {
   it('ends what is under way, and nothing more is sent', async () => {
     const receiver = await startReceiver(() => undefined)
     const publisher = webhook({ url: receiver.origin })
-    const call = publish(publisher, testMessage())
+    const call = publish(publisher, [testMessage()])
     await receiver.waitFor(1)
     await publisher.close()
     expect(await call).toMatchObject([{ status: 'retry', error: { code: 'PUBLISH_TIMEOUT' } }])
-    expect(await failure(publish(publisher, testMessage()))).toMatchObject({ code: 'BROKER_UNAVAILABLE' })
+    expect(await failure(publish(publisher, [testMessage()]))).toMatchObject({ code: 'BROKER_UNAVAILABLE' })
     expect(receiver.requests).toHaveLength(1)
   })
 })

@@ -2,7 +2,8 @@ import { Webhook } from 'standardwebhooks'
 import { describe, expect, it } from 'vitest'
 import { testMessage } from '../../src/testing/test-message.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { publishOne, webhook } from './webhook-bench.ts'
+import { publishOne } from './publishing.ts'
+import { webhook } from './webhook-bench.ts'
 
 describe('a webhook request', () => {
   it('is a POST of the payload with the headers of the reference', async () => {
