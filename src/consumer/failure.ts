@@ -1,4 +1,4 @@
-import { failureOf, sqlState } from '../database/failures.ts'
+import { failureOf, isConflict, sqlState } from '../database/failures.ts'
 import { WaybillError } from '../errors.ts'
 import { causes } from '../outbox/failures.ts'
 import { EventParked } from './outcomes.ts'
@@ -27,8 +27,7 @@ export function failedTry(error: unknown, phase: TryPhase): FailedTry {
   if (error instanceof EventParked) return 'early'
   if (error instanceof CrashSuspected) return error.verdict
   if (error instanceof Aborted) return 'stopped'
-  const states = causes(error).map(sqlState)
-  if (states.includes('40001') || states.includes('40P01')) return 'conflict'
+  if (causes(error).some(isConflict)) return 'conflict'
   if (phase === 'claim') return 'database'
   if (error instanceof SessionLost || isSessionEnd(error)) return 'lost'
   if (phase === 'commit' && isTimeout(error)) return 'lost'

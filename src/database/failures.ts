@@ -24,6 +24,11 @@ export function isLockTimeout(error: unknown): boolean {
   return sqlState(error) === '55P03'
 }
 
+/** True when transactions got in each other's way (a serialisation failure, a deadlock): it can simply run again. */
+export function isConflict(error: unknown): boolean {
+  return ['40001', '40P01'].includes(sqlState(error) ?? '')
+}
+
 /**
  * True when a prepared statement of the session is of no use any more, while the statement itself is fine: somebody
  * changed the type of a column that it answers (0A000 from one place in the server), or dropped it (26000).

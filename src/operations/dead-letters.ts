@@ -1,5 +1,5 @@
 import type { Connection } from '../database/connection.ts'
-import { isLockTimeout, sqlState } from '../database/failures.ts'
+import { isConflict, isLockTimeout } from '../database/failures.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { WaybillError } from '../errors.ts'
 import { discardStatement, retryStatement } from './dead-letter-statements.ts'
@@ -212,16 +212,13 @@ function refuseSingle({ skippedEvents: [skipped] }: DeadLetterReport): void {
   )
 }
 
-/**
- * A statement that lost a deadlock, met a serialisation failure, or found a row locked for too long did nothing: it
- * can simply run again.
- */
+/** A statement that met a conflict, or found a row locked for too long, did nothing. */
 async function withoutConflict<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await run()
     } catch (error) {
-      if (attempt < 3 && ['40P01', '40001', '55P03'].includes(sqlState(error) ?? '')) continue
+      if (attempt < 3 && (isConflict(error) || isLockTimeout(error))) continue
       if (!isLockTimeout(error)) throw error
       throw new WaybillError(
         'DATABASE_TIMEOUT',
