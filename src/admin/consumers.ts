@@ -38,8 +38,7 @@ export function addConsumerRoutes(app: Hono, options: ConsumerRoutesOptions): vo
     const { all, ...body } = readConsumerActionBody(await readJson(request), more)
     if ((all === true) === (body.ids !== undefined))
       throw usageInvalid('expected either ids or "all": true, to say which dead letters of the consumer')
-    const { decidedBy, signal, timeLimitMs } = common(body, request)
-    return { ...body, decidedBy, signal: AbortSignal.any([signal, AbortSignal.timeout(timeLimitMs)]) }
+    return { ...body, ...common(body, request) }
   }
 
   app.get('/api/v1/consumers', async (c) => c.json(await listConsumers(reader, schema)))

@@ -2,6 +2,7 @@ import type { Connection } from '../database/connection.ts'
 import { inSchema } from '../database/identifiers.ts'
 import { show } from '../wording.ts'
 import { checkLimit, checkReason, checkText, currentUser, usageInvalid } from '../input.ts'
+import type { DeadLetterActionOptions } from './dead-letters.ts'
 
 /** A message that a consumer gave up. */
 export interface ConsumerDeadLetter {
@@ -92,17 +93,17 @@ function decode(cursor: string): string[] {
   throw usageInvalid(`the cursor ${show(cursor)} is not one of ours, use the "next" of the page before`)
 }
 
-export interface ConsumerDeadLetterAction {
+export interface ConsumerDeadLetterAction extends Pick<
+  DeadLetterActionOptions,
+  'decidedBy' | 'signal' | 'timeLimitMs'
+> {
   readonly consumer: string
   /** Ids of events. Default: all dead letters of the consumer. */
   readonly ids?: readonly string[]
   /** Also those that later events of their aggregate have overtaken. Default: false. */
   readonly allowOlder?: boolean
   readonly reason?: string
-  /** Default: the user of this process. */
-  readonly decidedBy?: string
   readonly onProgress?: (changed: number) => void
-  readonly signal?: AbortSignal
 }
 
 export interface ConsumerDeadLetterReport {
@@ -200,8 +201,10 @@ async function act(
   const who = checkText('decidedBy', action.decidedBy ?? currentUser(), 200)
   const values = [consumer, ids, who, checkReason(action.reason), allowOlder]
   const done = new Set<string>()
+  const deadline = performance.now() + (action.timeLimitMs ?? Infinity)
+  const isOver = () => action.signal?.aborted === true || (done.size > 0 && performance.now() > deadline)
   let last = chunk
-  while (last > 0 && action.signal?.aborted !== true) {
+  while (last > 0 && !isOver()) {
     const { rows } = await db.query<{ event_id: string }>(inSchema(statement, schema), values)
     for (const row of rows) done.add(row.event_id)
     last = rows.length

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Connection, createConnection } from '../../src/database/connection.ts'
+import { retryConsumerDeadLetters } from '../../src/operations/consumer-dead-letters.ts'
 import { listConsumers, withConsumerResults } from '../../src/operations/consumers.ts'
 import { type ConsumersSample, takeConsumersSample } from '../../src/operations/consumers-sample.ts'
 import { listEvents } from '../../src/operations/list-events.ts'
@@ -305,5 +306,18 @@ it('a relay samples them for all, and goes on from the mark of the one before', 
   expect(next.latest()).toMatchObject({
     consumers: [{ name: 'billing', lagSeconds: 0 }, { name: 'newcomer' }],
     consumerMarks: { billing: second!.position },
+  })
+})
+
+describe('putting dead letters of a consumer back', () => {
+  it('stops when its time is over, but not before it has changed some: the next call gets further', async () => {
+    await database.query(
+      `INSERT INTO "waybill".consumer_messages (consumer, event_id, state, delivery, body, origin)
+       SELECT 'billing', n::text, 'dead', '{}', '', 'test' FROM generate_series(1, 600) AS n`,
+    )
+    const retry = (limit: { timeLimitMs?: number }) =>
+      retryConsumerDeadLetters(db, testSchema, { consumer: 'billing', ...limit })
+    expect(await retry({ timeLimitMs: 0 })).toMatchObject({ changed: 500, complete: false })
+    expect(await retry({})).toMatchObject({ changed: 100, complete: true })
   })
 })
