@@ -210,8 +210,10 @@ async function act(
     last = rows.length
     action.onProgress?.(done.size)
   }
-  const left = await leftAlone(db, schema, consumer, ids, done)
-  return { changed: done.size, ...left, complete: last === 0 }
+  const complete = last === 0
+  // Of a run that was stopped early nobody knows yet why the rest was left.
+  const left = complete ? await leftAlone(db, schema, consumer, ids, done) : { overtaken: [], notDead: [] }
+  return { changed: done.size, ...left, complete }
 }
 
 async function leftAlone(
