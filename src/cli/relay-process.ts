@@ -1,10 +1,5 @@
 import { createAdminServer } from '../admin/server.ts'
-import { createConnection } from '../database/connection.ts'
-import { createAuditor } from '../operations/auditor.ts'
-import { createPruner } from '../operations/pruner.ts'
-import { createSampler } from '../operations/sampler.ts'
-import { within } from '../pause.ts'
-import { openFactSources } from '../publications/fact-sources.ts'
+import { createHousekeeping } from '../operations/housekeeping.ts'
 import { createRelay } from '../relay/relay.ts'
 import type { Relay } from '../relay/relay-api.ts'
 import { createTelemetry } from '../telemetry/events.ts'
@@ -13,7 +8,6 @@ import { createMetrics } from '../telemetry/metrics.ts'
 import type { DatabaseConfiguration } from './context.ts'
 import { createDestinations } from './destinations.ts'
 import { given } from './flags.ts'
-import { retentionOptions } from './retention-options.ts'
 
 /** A relay and everything around it, as one process runs it. */
 export interface RelayProcess {
@@ -29,9 +23,6 @@ export interface RelayProcess {
   stop(): Promise<{ clean: boolean }>
 }
 
-/** How long a stop waits for counting and retention, in milliseconds. */
-const lastStatementMs = 2_000
-
 /** @throws CONFIGURATION_INVALID, DEPENDENCY_MISSING */
 export async function createRelayProcess(
   configuration: DatabaseConfiguration,
@@ -46,21 +37,10 @@ export async function createRelayProcess(
     ...{ databaseUrl, schema, destinations, telemetry },
     routes: typeof routes === 'function' ? routes : [...routes],
   })
-  const connect = (name: string) =>
-    createConnection({ databaseUrl, schema, writable: true, applicationName: `waybill ${name}` })
-  const sampling = connect('sample')
-  const pruning = connect('prune')
-  const auditing = connect('audit')
-  // Idle as they mostly are, they would not find out, and stay with a primary that was replaced.
-  telemetry.on('database.down', () =>
-    [sampling, pruning, auditing].forEach((connection) => connection.reset()),
-  )
-  const own = { schema, telemetry, relayId: relay.id }
-  const sampler = createSampler({ ...own, db: sampling })
-  const pruner = createPruner({ ...own, db: pruning, ...retentionOptions(retention) })
-  const facts = openFactSources(auditing, configuration)
-  const auditor =
-    facts.publications.size > 0 ? createAuditor({ facts, telemetry, relayId: relay.id }) : undefined
+  const housekeeping = createHousekeeping({
+    ...{ databaseUrl, schema, telemetry, relayId: relay.id },
+    ...{ retention, publications: configuration.publications },
+  })
   let stopping = false
   const server = serve
     ? createAdminServer({
@@ -68,20 +48,12 @@ export async function createRelayProcess(
         database: { databaseUrl, schema, writable: true },
         publications: configuration.publications,
         health: () => (stopping ? { live: true, ready: false, reason: 'the relay stops' } : relay.health()),
-        metrics: createMetrics({
-          telemetry,
-          sample: () => sampler.latest(),
-          audits: () => auditor?.latest() ?? null,
-        }),
+        metrics: createMetrics({ telemetry, sample: housekeeping.sample, audits: housekeeping.audits }),
         telemetry,
       })
     : undefined
 
-  async function close(): Promise<void> {
-    // A statement under way that a silent server does not answer ends with its connection.
-    await within(Promise.all([pruner.stop(), sampler.stop(), auditor?.stop()]), lastStatementMs)
-    await Promise.all([pruning.close(), sampling.close(), auditing.close(), facts.close(), server?.stop()])
-  }
+  const close = () => Promise.all([housekeeping.stop(), server?.stop()])
 
   return {
     relay,
@@ -93,10 +65,7 @@ export async function createRelayProcess(
         await Promise.all([relay.stop({ graceMs: 0 }), close()])
         throw error
       }
-      if (!serve || stopping) return
-      sampler.start()
-      pruner.start()
-      auditor?.start()
+      if (serve && !stopping) housekeeping.start()
     },
     async stop() {
       stopping = true

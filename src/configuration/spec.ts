@@ -8,7 +8,6 @@ import {
   instance,
   integer,
   list,
-  number,
   object,
   oneOf,
   record,
@@ -16,6 +15,7 @@ import {
   url,
   variants,
 } from '../options.ts'
+import { retentionSpec } from '../operations/retention.ts'
 import type { Publisher } from '../publishing/publisher.ts'
 import { type Route, type RouteRule, createRouter } from '../publishing/routing.ts'
 import { relaySpec } from '../relay/options.ts'
@@ -73,22 +73,6 @@ const routes = either(
   .describe(
     'Which event goes where; the first match wins. With one destination and no routes everything goes there. In code also a function of the event.',
   )
-
-const retentionSpec = object({
-  processedDays: number({ min: 0, max: 36_500 })
-    .default(7)
-    .describe(
-      'Days that a published event is kept after it was published. Dead letters and discarded events stay.',
-    ),
-  archive: object({
-    schema: string({ maxLength: 63 })
-      .optional()
-      .describe('Its PostgreSQL schema. Left out: that of the outbox.'),
-    table: string({ maxLength: 63 }).describe('Its name.'),
-  })
-    .optional()
-    .describe('A table of your own in the same database that keeps what retention removes.'),
-})
 
 const adminSpec = object({
   host: string({ maxLength: 255 })

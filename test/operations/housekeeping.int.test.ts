@@ -1,7 +1,9 @@
 import { beforeAll, expect, test } from 'vitest'
 import { createHousekeeping, createLog, createMetrics } from '../../src/admin/server.ts'
 import { createTelemetry } from '../../src/telemetry/events.ts'
+import { readSessions } from '../faults/kit.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { createProxy } from '../support/proxy.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -46,4 +48,39 @@ test('housekeeping refuses what it cannot keep to', () => {
   expect(() => createHousekeeping({ ...options, retention: { processedDays: -1 } })).toThrow(
     'expected retention.processedDays to be a number from 0 to 36500, got -1',
   )
+})
+
+test('housekeeping leaves its connections when the relay has lost its own: its server may be another one now', async () => {
+  const telemetry = createTelemetry()
+  const keeping = createHousekeeping({
+    databaseUrl: database.url,
+    schema: database.schema,
+    telemetry,
+    relayId,
+  })
+  const pruned = new Promise((resolve) => telemetry.on('prune.finished', resolve))
+  const sessions = async () => (await readSessions(database)).filter(({ name }) => name === 'waybill prune')
+  await database.query(
+    'UPDATE "waybill".outbox_tasks SET owner = NULL, leased_until = NULL, finished_at = NULL',
+  )
+  keeping.start()
+  await pruned
+  expect(await sessions()).toHaveLength(1)
+  telemetry.emit('database.down', { error: 'test' })
+  await expect.poll(sessions).toEqual([])
+  await keeping.stop()
+})
+
+test('housekeeping stops within seconds while the database says nothing', async () => {
+  const url = new URL(database.url)
+  const proxy = await createProxy(Number(url.port))
+  proxy.blackhole()
+  url.port = String(proxy.port)
+  const options = { databaseUrl: url.href, schema: database.schema, telemetry: createTelemetry(), relayId }
+  const keeping = createHousekeeping(options)
+  keeping.start()
+  await expect.poll(() => proxy.accepted).toBe(2)
+  const began = performance.now()
+  await keeping.stop()
+  expect(performance.now() - began).toBeLessThan(5_000)
 })

@@ -1,6 +1,5 @@
 import type { Action } from '../context.ts'
 import { exitCodes } from '../exit-code.ts'
-import { retentionOptions } from '../retention-options.ts'
 import { interruption } from '../signals.ts'
 import { plural } from '../text.ts'
 
@@ -13,7 +12,7 @@ export function pruneCommand({ dryRun = false }: { dryRun?: boolean }): Action {
       const progress = await output.progress(dryRun ? 'counted' : 'removed', async () => null)
       try {
         const report = await prune(db, schema, {
-          ...retentionOptions(retention),
+          ...retention,
           dryRun,
           signal: stop.signal,
           onProgress: ({ deleted, prunable }) => progress.update(dryRun ? prunable : deleted),
