@@ -8,8 +8,9 @@ import {
   retryConsumerDeadLetters,
 } from '../operations/consumer-dead-letters.ts'
 import { listConsumers } from '../operations/consumers.ts'
+import { releaseParked } from '../operations/release-parked.ts'
 import type { Telemetry } from '../telemetry/events.ts'
-import { readConsumerActionBody, readConsumerDeadLettersQuery } from './request.ts'
+import { readConsumerActionBody, readConsumerDeadLettersQuery, readReleaseBody } from './request.ts'
 
 export interface ConsumerRoutesOptions {
   schema: string
@@ -58,5 +59,16 @@ export function addConsumerRoutes(app: Hono, options: ConsumerRoutesOptions): vo
     const report = await discardConsumerDeadLetters(actor, schema, { ...action, reason })
     telemetry.emit('consumer.discarded', { consumer, changed: report.changed, decidedBy })
     return c.json(report)
+  })
+  app.post('/api/v1/consumers/release', ...guards, async (c) => {
+    const body = readReleaseBody(await readJson(c.req.raw))
+    const { decidedBy } = common(body, c.req.raw)
+    const released = await releaseParked(actor, schema, { ...body, decidedBy })
+    const { consumer, projection, skippedFrom, skippedTo } = released
+    const [aggregateType, aggregateId] = released.aggregate
+    telemetry.emit('consumer.released', {
+      ...{ consumer, projection, aggregateType, aggregateId, skippedFrom, skippedTo, decidedBy },
+    })
+    return c.json(released)
   })
 }

@@ -3,6 +3,7 @@ import type { DeadLetterFilter } from '../operations/event-filter.ts'
 import { checkLimit, checkText, usageInvalid } from '../input.ts'
 import { type PublicationKey, checkRevision, checkScope } from '../publications/key.ts'
 import type { TraceRequest } from '../publications/trace.ts'
+import type { ReleaseOptions } from '../operations/release-parked.ts'
 import type { ListEventsOptions, PageOptions } from '../operations/list-events.ts'
 import { closest, show } from '../wording.ts'
 
@@ -89,6 +90,18 @@ export function readConsumerActionBody(
   return {
     consumer: checkText('consumer', given['consumer'], 100),
     ...readChoice(given),
+  }
+}
+
+/** The body of `POST /api/v1/consumers/release`. */
+export function readReleaseBody(body: unknown): ReleaseOptions {
+  const given = record(body, 'the body', ['consumer', 'type', 'id', 'projection', 'reason', 'decidedBy'])
+  return {
+    consumer: checkText('consumer', given['consumer'], 100),
+    aggregate: [checkText('type', given['type']), checkText('id', given['id'])],
+    ...optional(given, 'projection', isText, 'text'),
+    reason: (given['reason'] ?? '') as string,
+    ...optional(given, 'decidedBy', isText, 'text'),
   }
 }
 

@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander'
 import type { Action, GlobalOptions } from './context.ts'
 import type { ConsumerActionFlags, ConsumerListFlags } from './commands/consumer-dead.ts'
+import type { ConsumerReleaseFlags } from './commands/consumer-release.ts'
 import type { DecisionFlags } from './commands/intent-create.ts'
 import type { ActionFlags, FilterFlags, ListFlags } from './flags.ts'
 
@@ -223,6 +224,18 @@ export function createProgram(version: string, act: Act): Command {
   does<ConsumerActionFlags & { reason: string }>(consumerDeadDiscard, async (options, ids) => {
     const { consumerDeadDiscardCommand } = await import('./commands/consumer-dead.ts')
     return consumerDeadDiscardCommand(options, ids)
+  })
+  const consumerRelease = consumer
+    .command('release')
+    .argument('<aggregate-type>', 'the aggregate type')
+    .argument('<id>', 'the id of the aggregate')
+    .description('lets a projection go on without revisions that will never come; recorded')
+    .requiredOption('--consumer <name>', 'the consumer that parked the events behind them')
+    .option('--projection <name>', 'of several projections that wait, this one')
+    .requiredOption('--reason <text>', 'why; kept with the decision')
+  does<ConsumerReleaseFlags>(consumerRelease, async (options, words) => {
+    const { consumerReleaseCommand } = await import('./commands/consumer-release.ts')
+    return consumerReleaseCommand(words, options)
   })
 
   const prune = program

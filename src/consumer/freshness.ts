@@ -3,7 +3,7 @@ import { WaybillError } from '../errors.ts'
 import { pause } from '../pause.ts'
 import type { Queryable } from '../types.ts'
 import type { Projection } from './projection.ts'
-import { readRevision } from './projection-statements.ts'
+import { readRevision, skippedMark } from './projection-statements.ts'
 
 /** Type and id. */
 export type AggregatePair = readonly [type: string, id: string]
@@ -17,7 +17,7 @@ export interface Freshness {
   readonly state: 'current' | 'behind' | 'unknown'
   /** The newest published revision. */
   readonly canonical: bigint | null
-  /** The revision that the projection shows. */
+  /** The revision that the projection shows; null also between a release and the next revision. */
   readonly projected: bigint | null
   /** Since when it is behind: when the oldest revision that it lacks was written; ISO 8601. Null where nobody knows. */
   readonly since: string | null
@@ -70,7 +70,9 @@ export function freshnessReader({ projection, database, canonical = {} }: Freshn
 
   async function projected([type, id]: AggregatePair): Promise<bigint | null> {
     const { rows } = await database.query(read, [projection.name, type, id])
-    return rows[0] === undefined ? null : BigInt(rows[0]['revision'] as string)
+    // What was decided to be skipped is not shown; until the next revision is, nobody knows what is.
+    if (rows[0] === undefined || rows[0]['event_id'] === skippedMark) return null
+    return BigInt(rows[0]['revision'] as string)
   }
 
   async function published(

@@ -25,3 +25,6 @@ export const readRevision = `
 export const forgetRevision = `
   DELETE FROM "waybill".projection_revisions
   WHERE projection = $1::text AND aggregate_type = $2::text AND aggregate_id = $3::text`
+
+/** The `event_id` of a revision that no event brought: somebody decided to go on without it. */
+export const skippedMark = ''

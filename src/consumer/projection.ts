@@ -5,7 +5,13 @@ import type { ReceivedEvent } from '../publishing/received-event.ts'
 import type { ClientAdapter, Queryable } from '../types.ts'
 import { EventParked, outcomesOf } from './outcomes.ts'
 import { pgQueries } from './pg-queries.ts'
-import { forgetRevision, lockProjection, readRevision, takeNewer } from './projection-statements.ts'
+import {
+  forgetRevision,
+  lockProjection,
+  readRevision,
+  skippedMark,
+  takeNewer,
+} from './projection-statements.ts'
 
 export const projectionSpec = object({
   name: string({ maxLength: 100 }).describe(
@@ -119,13 +125,8 @@ export function projection<Tx = Queryable>(options: ProjectionOptions<Tx>): Proj
     const taken = await query(tx, takeNewer, ...pair, String(revision), id)
     if (taken.length === 0) {
       const there = await stored(tx, pair)
-      const equal = there?.revision === revision
-      outcomes.stale.push(
-        equal
-          ? `revision ${revision} is in ${name} already, by the event ${there.eventId}`
-          : `${name} has revision ${there?.revision ?? 'unknown'}, newer than ${revision}`,
-      )
-      return equal ? 'duplicate' : 'stale'
+      outcomes.stale.push(whyNotTaken(name, revision, there))
+      return there?.revision === revision && there.eventId !== skippedMark ? 'duplicate' : 'stale'
     }
     try {
       await write()
@@ -149,6 +150,18 @@ export function projection<Tx = Queryable>(options: ProjectionOptions<Tx>): Proj
       await query(tx, forgetRevision, ...pair)
     },
   }
+}
+
+function whyNotTaken(
+  name: string,
+  revision: bigint,
+  there: { revision: bigint; eventId: string } | null,
+): string {
+  if (there?.revision !== revision)
+    return `${name} has revision ${there?.revision ?? 'unknown'}, newer than ${revision}`
+  return there.eventId === skippedMark
+    ? `${name} was released from waiting for revision ${revision}`
+    : `revision ${revision} is in ${name} already, by the event ${there.eventId}`
 }
 
 function withoutRevision(name: string, { id, aggregateType, aggregateId }: Revised): WaybillError {

@@ -30,6 +30,7 @@ export const relayPrivileges: Privileges = Object.freeze({
   consumer_dead_letters: 'SELECT',
   consumers: 'SELECT',
   consumer_instances: 'SELECT',
+  projection_revisions: 'SELECT, INSERT, UPDATE',
 })
 
 /** Handles events: the inbox, effects and projections. */

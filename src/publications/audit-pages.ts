@@ -3,7 +3,7 @@ import { describeError } from '../errors.ts'
 import { eventStateSql } from '../schema/event-state.ts'
 import type { EventState } from '../types.ts'
 import type { Database, FactSources } from './collect.ts'
-import type { ConsumerResult } from './facts/consumer.ts'
+import { type ConsumerResult, shownRevisionSql } from './facts/consumer.ts'
 import { revisionOf, typeOfColumn, typeOfId } from './facts/source.ts'
 import { type ProjectionPlace, type Publication, quoteTable } from './publication.ts'
 import {
@@ -208,7 +208,7 @@ const projectedStatement = `
   SELECT p.revision::text AS "revision"
   FROM unnest($3::text[]) WITH ORDINALITY AS k(id, n)
   LEFT JOIN LATERAL (
-    SELECT p.revision FROM "waybill".projection_revisions AS p
+    SELECT ${shownRevisionSql} AS revision FROM "waybill".projection_revisions AS p
     WHERE p.projection = $1::text AND p.aggregate_type = $2::text AND p.aggregate_id = k.id LIMIT 1
   ) AS p ON true
   ORDER BY k.n`

@@ -219,6 +219,8 @@ export interface Decision {
   readonly decidedBy: string
   readonly reason: string
   readonly decidedAt: string
+  /** What the kind of decision has of its own, such as the consumer and the revisions that a release skips. */
+  readonly details: Readonly<Record<string, unknown>>
 }
 
 /** The newest decisions first. Index decisions_decided_at. */
@@ -229,7 +231,7 @@ export async function listDecisions(
   const { rows } = await db.query<Decision>(
     inSchema(
       `SELECT d.action AS "action", d.event_id::text AS "eventId", d.decided_by AS "decidedBy", d.reason AS "reason",
-              to_char(d.decided_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "decidedAt",
+              d.details AS "details", to_char(d.decided_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "decidedAt",
               CASE WHEN d.aggregate_id IS NULL THEN d.event_id::text
                    ELSE d.aggregate_type || ' ' || d.aggregate_id || coalesce(':' || d.revision, '')
                         || coalesce('#' || NULLIF(d.intent_scope, ''), '') END AS "what"

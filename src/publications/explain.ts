@@ -64,7 +64,8 @@ const actionTexts: Readonly<Record<Action, string>> = {
   'release-blocker': 'Deal with the event that holds it back; the others follow in order.',
   'retry-dead': 'Remove the reason, then retry exactly this event.',
   'repair-consumer': 'Mend the consumer, then replay exactly this key; the replay changes nothing twice.',
-  'find-gap': 'Find the revision that is missing before it.',
+  'find-gap':
+    'Find the revision that is missing before it. If it will never come, "waybill consumer release" lets the projection go on without it, with a reason.',
   'rebuild-projection': 'Rebuild the projection, or replay exactly this key.',
   'make-conditional':
     'Make applying conditional by the key. Remove the duplicate only by a rule that its owner confirms.',
@@ -91,12 +92,26 @@ export function safeCommand(verdict: Verdict, key: PublicationKey, facts: Facts)
       return row?.blockedBy == null ? 'waybill status' : `waybill trace ${row.blockedBy}`
     case 'repair-relay':
       return 'waybill status'
+    case 'find-gap':
+      return `waybill trace ${place} ${missingBefore(key, facts)}${scope}`
     case 'repair-consumer':
     case 'rebuild-projection':
       return `waybill replay ${which} --reason "…"`
     default:
       return `waybill trace ${which}`
   }
+}
+
+/** The first revision that some projection lacks; where no projection tells, the one before. */
+function missingBefore({ revision }: PublicationKey, { projections }: Facts): bigint {
+  const next = projections
+    .map(({ fact }) => valueOf(fact))
+    .map((held) => held?.skippedTo ?? held?.revision)
+    .filter((held) => held != null)
+    .map((held) => BigInt(held) + 1n)
+    .filter((missing) => missing < revision)
+  if (next.length > 0) return next.reduce((least, one) => (one < least ? one : least))
+  return revision > 0n ? revision - 1n : revision
 }
 
 /** As a shell reads it. */

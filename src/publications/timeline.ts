@@ -126,9 +126,9 @@ function consumerStep({ name, fact }: Named<ConsumerFact>): readonly Step[] {
 }
 
 function projectionStep({ name, fact }: Named<ProjectionFact>, revision: string): readonly Step[] {
-  return tell(`projection ${name}`, fact, ({ revision: shown, appliedAt, rows }) => ({
+  return tell(`projection ${name}`, fact, ({ revision: shown, skippedTo, appliedAt, rows }) => ({
     at: appliedAt,
-    text: `${shown === null ? 'does not know it' : `revision ${shown}`}${rows === null || rows === 1 ? '' : `, ${rows} rows in its table`}`,
+    text: `${skippedTo !== null ? `released from waiting up to revision ${skippedTo}` : shown === null ? 'does not know it' : `revision ${shown}`}${rows === null || rows === 1 ? '' : `, ${rows} rows in its table`}`,
     tone: reaches(shown, revision) && (rows ?? 1) === 1 ? 'good' : 'open',
   }))
 }

@@ -105,6 +105,16 @@ export interface TelemetryEvents {
   'consumer.retried': { consumer: string; changed: number; decidedBy: string }
   /** Somebody gave dead letters of a consumer up through this process. */
   'consumer.discarded': { consumer: string; changed: number; decidedBy: string }
+  /** Somebody let a projection go on without missing revisions through this process. */
+  'consumer.released': {
+    consumer: string
+    projection: string
+    aggregateType: string
+    aggregateId: string
+    skippedFrom: string | null
+    skippedTo: string
+    decidedBy: string
+  }
   /** The HTTP server takes requests. */
   'admin.listening': { url: string }
   /** A request failed for a reason that lies with us. */

@@ -95,6 +95,7 @@ export const logLines: { readonly [Name in TelemetryEventName]: LogLine<Name> } 
   'dead_letters.discarded': { level: 'info', message: 'dead letters were discarded' },
   'consumer.retried': { level: 'info', message: 'dead letters of a consumer were put back' },
   'consumer.discarded': { level: 'info', message: 'dead letters of a consumer were discarded' },
+  'consumer.released': { level: 'info', message: 'a projection goes on without missing revisions' },
   'admin.listening': { level: 'info', message: 'HTTP server listens' },
   'admin.failed': { level: 'error', message: 'an HTTP request failed' },
 }

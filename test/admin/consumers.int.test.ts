@@ -134,3 +134,60 @@ describe('acting', () => {
     expect(await states()).toEqual(['a dead'])
   })
 })
+
+describe('releasing', () => {
+  const release = '/api/v1/consumers/release'
+  const body = { consumer: 'billing', type: 'order', id: 'o-1', reason: 'never written', decidedBy: 'anna' }
+
+  /** Revision 3 waits; the projection has the first one. */
+  async function plantParked(): Promise<void> {
+    await database.query('TRUNCATE "waybill".decisions, "waybill".projection_revisions')
+    await database.query(
+      `INSERT INTO "waybill".projection_revisions (projection, aggregate_type, aggregate_id, revision, event_id)
+       VALUES ('invoices', 'order', 'o-1', 1, 'a')`,
+    )
+    await database.query(
+      `INSERT INTO "waybill".consumer_messages
+         (consumer, event_id, state, aggregate_type, aggregate_id, revision, projection, delivery, body)
+       VALUES ('billing', 'c', 'parked', 'order', 'o-1', 3, 'invoices', '{}', '')`,
+    )
+  }
+  const stored = async () =>
+    (await database.rows('SELECT revision::int FROM "waybill".projection_revisions'))[0]!['revision']
+
+  it('lets a projection go on, tells who did it, and does it once', async () => {
+    await plantParked()
+    const told = new Promise<TelemetryEvents['consumer.released']>((resolve) =>
+      telemetry.on('consumer.released', resolve),
+    )
+    const gap = { skippedFrom: '2', skippedTo: '2' }
+    expect(await act(open, release, body)).toMatchObject({
+      status: 200,
+      json: { consumer: 'billing', projection: 'invoices', aggregate: ['order', 'o-1'], ...gap, next: '3' },
+    })
+    expect(await told).toEqual({
+      ...{ consumer: 'billing', projection: 'invoices', aggregateType: 'order', aggregateId: 'o-1' },
+      ...{ ...gap, decidedBy: 'anna (local http)' },
+    })
+    expect(await stored()).toBe(2)
+    expect(await act(open, release, body)).toMatchObject({
+      status: 409,
+      json: { error: { code: 'ACTION_REFUSED' } },
+    })
+    expect((await send(open, '/api/v1/decisions')).json.items).toMatchObject([
+      {
+        ...{ action: 'released', what: 'order o-1:3', decidedBy: 'anna (local http)' },
+        details: { consumer: 'billing', projection: 'invoices', ...gap },
+      },
+    ])
+  })
+
+  it('is refused to who may not act, and without a reason or with unknown words', async () => {
+    await plantParked()
+    expect((await act(open, release, body, { 'x-waybill-action': '' })).status).toBe(403)
+    expect((await act(closed, release, body)).status).toBe(401)
+    for (const wrong of [{ reason: '' }, { id: '' }, { projection: 7 }, { projektion: 'invoices' }])
+      expect((await act(open, release, { ...body, ...wrong })).status).toBe(400)
+    expect(await stored()).toBe(1)
+  })
+})

@@ -1,6 +1,8 @@
 import { beforeAll, expect, test } from 'vitest'
+import { projection } from '../../src/consumer/index.ts'
 import { createCli, temporaryFolder } from '../cli/cli.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { testSchema } from '../support/target.ts'
 import { plant, published } from '../operations/plant.ts'
 import { note, testConsumer } from './harness.ts'
 
@@ -76,6 +78,39 @@ test('dead letters of a consumer are listed page by page, put back, and handled'
     { action: 'consumer_retried', reason: 'retried', id: third },
     { action: 'consumer_discarded', reason: 'superseded', id: second },
   ])
+})
+
+test('what waits behind a revision that will never come is released', async () => {
+  const waybill = createCli(cwd, db)
+  const notes = projection({ name: 'gapless', mode: 'contiguous', schema: testSchema })
+  const consumer = await testConsumer(db, {
+    name: 'gapless-list',
+    handlers: { '*': ({ event, tx }) => notes.apply(tx, event, () => undefined) },
+  })
+  for (const revision of ['1', '3', '4']) await consumer.deliver(note({ aggregateId: 'a b', revision }))
+  const release = ['consumer', 'release', 'note', 'a b', '--consumer', 'gapless-list']
+  const without = await waybill(release)
+  expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('--reason')])
+  expect(await waybill([...release, '--reason', 'lost before the outbox'])).toMatchObject({
+    ...{ code: 0, stderr: '' },
+    stdout: 'gapless goes on without revision 2 of note a b: a process of gapless-list applies revision 3\n',
+  })
+  await consumer.until(
+    'consumer.handled',
+    () => consumer.events('consumer.handled').filter(({ result }) => result === 'applied').length === 3,
+  )
+  const again = await waybill([...release, '--reason', 'twice'])
+  expect([again.code, again.stdout]).toEqual([1, ''])
+  expect(again.stderr).toMatch(/^waybill: nothing of note "a b" is parked in the consumer [^\n]+\n$/)
+  expect((await waybill(['decisions', '--aggregate', 'note', 'a b'])).stdout).toMatch(
+    /released +\S+ +note a b:3 without 2 to 2 +lost before the outbox/,
+  )
+
+  await consumer.deliver(note({ aggregateId: 'a b', revision: '9' }))
+  expect((await waybill([...release, '--reason', 'again', '--json'])).json()).toEqual({
+    ...{ consumer: 'gapless-list', projection: 'gapless', aggregate: ['note', 'a b'] },
+    ...{ skippedFrom: '5', skippedTo: '8', next: '9' },
+  })
 })
 
 test('status and list show the consumers beside the outbox', async () => {

@@ -2,7 +2,17 @@ import { describe, expect, test } from 'vitest'
 import { createPublication } from '../../src/publications/publication.ts'
 import { stepsOf } from '../../src/publications/timeline.ts'
 import { tracePublication } from '../../src/publications/trace.ts'
-import { answers, consumed, projected, publications, relay, save, sources, trace } from './fixtures/notes.ts'
+import {
+  answers,
+  consumed,
+  database,
+  projected,
+  publications,
+  relay,
+  save,
+  sources,
+  trace,
+} from './fixtures/notes.ts'
 
 describe('a trace', () => {
   test('of a revision that was saved without an intent', async () => {
@@ -90,6 +100,25 @@ describe('a trace', () => {
     await projected('double', 2)
     answers.set('double', { body: '{"revision": 2}' })
     expect((await trace('double')).verdict).toMatchObject({ symptom: 'applied-twice', owner: 'consumer' })
+  })
+
+  test('of one behind a gap leads to the missing one, and tells what a release skipped', async () => {
+    await save('behind-gap', 4)
+    await relay()
+    await consumed('behind-gap', 4, 'parked')
+    await projected('behind-gap', 1)
+    const { verdict } = await trace('behind-gap')
+    expect(verdict).toMatchObject({ cause: 'parked-behind-gap', command: 'waybill trace note behind-gap 2' })
+    expect(verdict.action).toContain('waybill consumer release')
+    await database.query(
+      `UPDATE "waybill".projection_revisions SET revision = 3, event_id = '' WHERE aggregate_id = 'behind-gap'`,
+    )
+    const skipped = await trace('behind-gap', '3')
+    expect(skipped.signs.projection).toBe('missing')
+    expect(skipped.facts.projections[0]!.fact).toMatchObject({ value: { revision: null, skippedTo: '3' } })
+    expect(stepsOf(skipped).find(({ who }) => who === 'projection public_notes')!.text).toBe(
+      'released from waiting up to revision 3',
+    )
   })
 
   test('takes what cannot be looked up for a gap, each by itself', async () => {

@@ -21,8 +21,8 @@ export function comparison({ facts, revision, tracedAt }: Trace): Html {
       more: [['Where', foreign(facts.source.source)]],
     })),
     ...facts.projections.map(({ name, fact }) =>
-      sideOf(`projection ${name}`, fact, ({ revision: held, rows, appliedAt }) => ({
-        ...shown(held, revision, 'does not know it'),
+      sideOf(`projection ${name}`, fact, ({ revision: held, skippedTo, rows, appliedAt }) => ({
+        ...shown(held, revision, skippedTo === null ? 'does not know it' : 'released, none applied since'),
         more: [
           ['Rows in its table', rows === null ? null : String(rows)],
           ['Applied', appliedAt === null ? null : moment(appliedAt, tracedAt)],

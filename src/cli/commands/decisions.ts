@@ -1,4 +1,5 @@
 import type { Action } from '../context.ts'
+import type { Release } from '../../operations/release-parked.ts'
 import type { Decision } from '../../publications/decisions.ts'
 import { seconds } from '../event-columns.ts'
 import { given, integerFlag } from '../flags.ts'
@@ -9,7 +10,7 @@ const columns: readonly Column<Decision>[] = [
   { title: 'decided', text: ({ decidedAt }) => seconds(decidedAt) },
   { title: 'action', text: ({ action }) => action },
   { title: 'by', text: ({ decidedBy }) => decidedBy, limit: 20 },
-  { title: 'what', text: ({ what }) => what ?? '', limit: 60 },
+  { title: 'what', text: whatOf, limit: 80 },
   { title: 'reason', text: ({ reason }) => reason, limit: 100 },
 ]
 
@@ -25,4 +26,11 @@ export function decisionsCommand(flags: { aggregate?: string; limit: string }): 
       if (items.length > 0) output.table(items, columns)
       else output.note('nothing was decided')
     })
+}
+
+/** What a release skips is half of what was decided. */
+function whatOf({ action, what, details }: Decision): string {
+  if (action !== 'released') return what ?? ''
+  const { skippedFrom, skippedTo } = details as Pick<Release, 'skippedFrom' | 'skippedTo'>
+  return `${what ?? ''} without ${skippedFrom === null ? 'what came before' : `${skippedFrom} to ${skippedTo}`}`
 }

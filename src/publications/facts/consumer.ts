@@ -41,12 +41,17 @@ export async function findConsumer(
 
 /** What a projection holds of an aggregate. */
 export interface ProjectionFact {
-  /** Decimal text; null: it does not know the aggregate. */
+  /** Decimal text; null: it does not know the aggregate, or what it shows is not known since a release. */
   readonly revision: string | null
+  /** It was released from waiting for the revisions up to this one, and has applied none since; otherwise null. */
+  readonly skippedTo: string | null
   readonly appliedAt: string | null
   /** Rows of the aggregate in the projection's own table; null where that is not configured. */
   readonly rows: number | null
 }
+
+/** What the row `p` of projection_revisions shows. Without an event it was released up to there and shows less. */
+export const shownRevisionSql = `CASE WHEN p.event_id <> '' THEN p.revision END`
 
 export async function findProjection(
   db: Connection,
@@ -54,9 +59,10 @@ export async function findProjection(
   projection: ProjectionPlace,
   key: PublicationKey,
 ): Promise<ProjectionFact> {
-  const { rows } = await db.query<{ revision: string; appliedAt: string }>(
+  const { rows } = await db.query<Omit<ProjectionFact, 'rows'>>(
     inSchema(
-      `SELECT p.revision::text AS "revision",
+      `SELECT ${shownRevisionSql}::text AS "revision",
+              CASE WHEN p.event_id = '' THEN p.revision END::text AS "skippedTo",
               to_char(p.applied_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "appliedAt"
        FROM "waybill".projection_revisions AS p
        WHERE p.projection = $1::text AND p.aggregate_type = $2::text AND p.aggregate_id = $3::text`,
@@ -66,6 +72,7 @@ export async function findProjection(
   )
   return {
     revision: rows[0]?.revision ?? null,
+    skippedTo: rows[0]?.skippedTo ?? null,
     appliedAt: rows[0]?.appliedAt ?? null,
     rows:
       projection.table === undefined ? null : await countRows(db, projection.table, projection.id, key.id),
