@@ -4,6 +4,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status'
 import type { Connection } from '../database/connection.ts'
 import type { OpenFactSources } from '../publications/fact-sources.ts'
 import { readAudits } from '../operations/stored-audit.ts'
+import { traceNewest } from '../operations/trace-newest.ts'
 import { keyOfEvent, tracePublication } from '../publications/trace.ts'
 import { hasToken, isToken, requireSameSite } from './guard.ts'
 import { loginPage } from './pages/login-page.ts'
@@ -40,7 +41,7 @@ export function addPages(app: Hono, { schema, token, reader, facts, failure }: P
     try {
       form = readTraceForm(c.req.queries())
       if (form.type === '' && form.id === '') return await c.html(tracePage({ form, ...common }))
-      const trace = await tracePublication(sources, publications, keyOf(form))
+      const trace = await traceNewest(sources, publications, keyOf(form))
       if (form.follow && !isFinal(trace.verdict)) c.header('refresh', String(followSeconds))
       const { intent } = trace.facts
       if (intent.status === 'known') return await c.html(tracePage({ form, trace, ...common }))
@@ -57,9 +58,14 @@ export function addPages(app: Hono, { schema, token, reader, facts, failure }: P
   app.get('/trace/:eventId', login, async (c) => {
     try {
       readNothing(c.req.queries())
-      const { type, id, revision, scope } = await keyOfEvent(sources, c.req.param('eventId'))
+      const key = await keyOfEvent(sources, c.req.param('eventId'))
+      const { type, id, revision, scope } = key
+      if (revision === null) {
+        const trace = await tracePublication(sources, publications, key)
+        return await c.html(tracePage({ form: { ...emptyForm, type, id, scope }, trace, types, canLogOut }))
+      }
       const query = new URLSearchParams({ type, id, revision: String(revision) })
-      if (scope !== undefined && scope !== '') query.set('scope', scope)
+      if (scope !== '') query.set('scope', scope)
       return c.redirect(`/trace?${query.toString()}`)
     } catch (error) {
       const { status, message } = failure(error, c)

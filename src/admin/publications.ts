@@ -5,6 +5,7 @@ import { collectFacts } from '../publications/collect.ts'
 import { createIntent, listDecisions, replay, visibleRevision } from '../publications/decisions.ts'
 import type { OpenFactSources } from '../publications/fact-sources.ts'
 import { keyOfEvent, tracePublication } from '../publications/trace.ts'
+import { traceNewest } from '../operations/trace-newest.ts'
 import { show } from '../wording.ts'
 import { readAuditQuery, readDecisionBody, readDecisionsQuery, readTraceQuery } from './request.ts'
 
@@ -28,7 +29,7 @@ export function addPublicationRoutes(app: Hono, options: PublicationRoutesOption
   const { sources, publications } = facts
 
   app.get('/api/v1/trace', async (c) =>
-    c.json(await tracePublication(sources, publications, readTraceQuery(c.req.queries()))),
+    c.json(await traceNewest(sources, publications, readTraceQuery(c.req.queries()))),
   )
   app.get('/api/v1/trace/:eventId', async (c) => {
     const request = await keyOfEvent(sources, c.req.param('eventId'))

@@ -16,9 +16,13 @@ export function printTrace(output: Output, trace: Trace): void {
   line(
     output.paint(
       'bold',
-      cut(`${printable(aggregate.type)} ${printable(aggregate.id)}, revision ${revision}`, width),
+      cut(
+        `${printable(aggregate.type)} ${printable(aggregate.id)}, ${revision === null ? 'event without a revision' : `revision ${revision}`}`,
+        width,
+      ),
     ),
   )
+  if (trace.notice !== null) for (const row of wrap(trace.notice, 0)) line(row.trimStart())
   line()
   line(output.paint('bold', 'facts'))
   for (const step of stepsOf(trace)) printStep(output, step)
@@ -42,6 +46,8 @@ export function printTrace(output: Output, trace: Trace): void {
     )
   paragraph(output, 'next', verdict.action)
   field(output, 'command', output.paint('cyan', printable(verdict.command)))
+  // The five questions are about a revision.
+  if (revision === null) return
   line()
   line(output.paint('bold', 'five questions'))
   for (const [question, answer] of questionsOf(trace.answers)) {

@@ -7,8 +7,15 @@ import {
   findCommit,
   findIntent,
 } from './facts/intent.ts'
-import { type ConsumerFact, type ProjectionFact, findConsumer, findProjection } from './facts/consumer.ts'
-import { type Fact, findFact, notConfigured } from './facts/fact.ts'
+import {
+  type ConsumerFact,
+  type ProjectionFact,
+  findConsumer,
+  findConsumerOfEvent,
+  findConsumersHere,
+  findProjection,
+} from './facts/consumer.ts'
+import { type Fact, findFact, notConfigured, valueOf } from './facts/fact.ts'
 import {
   type AnswerFact,
   type ReplayFact,
@@ -19,7 +26,7 @@ import {
 } from './facts/record.ts'
 import { type ReadFact, findRead } from './facts/read.ts'
 import { type SourceFact, findSource } from './facts/source.ts'
-import type { PublicationKey } from './key.ts'
+import type { TraceKey } from './key.ts'
 import type { Place, Publication } from './publication.ts'
 
 /** A database with Waybill's tables, the outbox or a consumer's. */
@@ -42,7 +49,10 @@ export interface Named<T> {
   readonly fact: Fact<T>
 }
 
-/** Everything that is known of one publication of one revision, by owner. */
+/**
+ * Everything that is known of one publication of one revision, by owner. Of an event without a revision `intent` is the
+ * event itself, and nothing can be asked of the source, the projections and the public reads.
+ */
 export interface Facts {
   readonly source: Fact<SourceFact>
   /** What the write API answered, and when. */
@@ -60,20 +70,24 @@ export interface Facts {
 /** Asks all owners. Each look fails alone, and none waits for another's database. Never rejects. */
 export async function collectFacts(
   sources: FactSources,
-  key: PublicationKey,
+  key: TraceKey,
   publication: Publication | null,
 ): Promise<Facts> {
   const { outbox, timeoutMs = 5_000 } = sources
   const { db, schema } = outbox
   const inOutbox = <T>(name: string, look: () => Promise<T>) => findFact(`outbox ${name}`, timeoutMs, look)
+  const published = key.revision === null ? null : key
   const looks = {
     source:
-      publication === null
+      publication === null || published === null
         ? notConfigured('source')
         : findFact(`table ${publication.source.table}`, timeoutMs, () =>
-            findSource(db, publication, key.id, key.revision),
+            findSource(db, publication, key.id, published.revision),
           ),
-    answer: inOutbox('publication_heads', () => findAnswer(db, schema, key)),
+    answer:
+      published === null
+        ? notConfigured('outbox publication_heads')
+        : inOutbox('publication_heads', () => findAnswer(db, schema, published)),
     intent: inOutbox('outbox_events', () => findIntent(db, schema, key)),
     commit: inOutbox('commit time', () => findCommit(db, schema, key)),
     bucket: inOutbox('outbox_buckets', () => findBucket(db, schema, key)),
@@ -93,17 +107,24 @@ export async function collectFacts(
         ),
       })),
     )
+  // A role that may not read the consumers leaves them unknown.
+  const here = publication === null ? inOutbox('consumers', () => findConsumersHere(db, schema, key)) : null
+  const consumersOf = publication?.consumers ?? (here === null ? [] : (valueOf(await here) ?? []))
   const [consumers, projections, reads] = await Promise.all([
-    ofPlaces(publication?.consumers ?? [], 'consumer', (at, { name }) =>
-      findConsumer(at.db, at.schema, name, key),
+    ofPlaces(consumersOf, 'consumer', (at, { name }) =>
+      key.revision === null
+        ? findConsumerOfEvent(at.db, at.schema, name, key)
+        : findConsumer(at.db, at.schema, name, key),
     ),
-    ofPlaces(publication?.projections ?? [], 'projection', (at, place) =>
+    ofPlaces(published === null ? [] : (publication?.projections ?? []), 'projection', (at, place) =>
       findProjection(at.db, at.schema, place, key),
     ),
     Promise.all(
-      (publication?.reads ?? []).map(async (read) => ({
+      (published === null ? [] : (publication?.reads ?? [])).map(async (read) => ({
         name: read.name,
-        fact: await findFact(`read ${read.name}`, read.timeoutMs, (signal) => findRead(read, key, signal)),
+        fact: await findFact(`read ${read.name}`, read.timeoutMs, (signal) =>
+          findRead(read, published!, signal),
+        ),
       })),
     ),
   ])

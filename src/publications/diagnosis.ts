@@ -46,7 +46,7 @@ export interface RevisionKey {
 export interface Diagnosis {
   /**
    * The causal chain of one publication and what follows from it; without a revision of the newest. Never rejects
-   * since an owner cannot be asked: that is a gap.
+   * since an owner cannot be asked: that is a gap. Of an event without a revision the part that there is.
    *
    * @throws USAGE_INVALID, REVISION_UNKNOWN, EVENT_NOT_FOUND
    */

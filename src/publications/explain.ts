@@ -2,7 +2,7 @@ import type { Facts, Named } from './collect.ts'
 import type { Fact } from './facts/fact.ts'
 import { valueOf } from './facts/fact.ts'
 import { intentKey } from '../intent-key.ts'
-import type { PublicationKey } from './key.ts'
+import type { PublicationKey, TraceKey } from './key.ts'
 import type { Action, Owner, PublicationState, Symptom, Verdict } from './verdict.ts'
 
 /** The state as it is printed: `source-only` bears the publication's name. */
@@ -42,6 +42,8 @@ export const causeTexts: Readonly<Record<string, string>> = {
     'The consumer is done with it, and the projection shows less: its row was overwritten, removed, or never written.',
   'projection-unknown': 'The consumer is done with it; what the projection holds is not known.',
   'consumer-unknown': 'It was handed over; what became of it on the other side is not known.',
+  'consumer-done':
+    'The consumers are done with it; an event without a revision cannot be looked for beyond them.',
   'projection-beyond-source':
     'The projection holds a revision that the source does not have: one of them was restored from a backup.',
   'read-shows-it': 'The public read shows this revision or a later one.',
@@ -64,6 +66,9 @@ const actionTexts: Readonly<Record<Action, string>> = {
   'release-blocker': 'Deal with the event that holds it back; the others follow in order.',
   'retry-dead': 'Remove the reason, then retry exactly this event.',
   'repair-consumer': 'Mend the consumer, then replay exactly this key; the replay changes nothing twice.',
+  'retry-consumer': 'Mend the consumer, then put exactly this event back there.',
+  'ask-consumer':
+    'Find out whether the consumer runs, and whether it reads what the relay hands over; its next delivery changes nothing twice.',
   'find-gap':
     'Find the revision that is missing before it. If it will never come, "waybill consumer release" lets the projection go on without it, with a reason.',
   'rebuild-projection': 'Rebuild the projection, or replay exactly this key.',
@@ -78,11 +83,11 @@ export function actionText(action: Action): string {
 }
 
 /** One command that is safe to run: it looks, or it repeats exactly this key, or it asks for a reason. */
-export function safeCommand(verdict: Verdict, key: PublicationKey, facts: Facts): string {
+export function safeCommand(verdict: Verdict, key: TraceKey, facts: Facts): string {
   const row = valueOf(facts.intent)?.row ?? null
   const place = `${quoted(key.type)} ${quoted(key.id)}`
   const scope = key.scope === '' ? '' : ` --scope ${quoted(key.scope)}`
-  const which = `${place} ${key.revision}${scope}`
+  const which = key.revision === null ? key.eventId : `${place} ${key.revision}${scope}`
   switch (verdict.action) {
     case 'decide-intent':
       return `waybill intent create ${which} --reason "…"`
@@ -91,15 +96,29 @@ export function safeCommand(verdict: Verdict, key: PublicationKey, facts: Facts)
     case 'release-blocker':
       return row?.blockedBy == null ? 'waybill status' : `waybill trace ${row.blockedBy}`
     case 'repair-relay':
+    case 'ask-consumer':
       return 'waybill status'
+    case 'retry-consumer':
+      return retryCommand(facts)
     case 'find-gap':
-      return `waybill trace ${place} ${missingBefore(key, facts)}${scope}`
+      return key.revision === null
+        ? `waybill trace ${which}`
+        : `waybill trace ${place} ${missingBefore(key, facts)}${scope}`
     case 'repair-consumer':
     case 'rebuild-projection':
       return `waybill replay ${which} --reason "…"`
     default:
       return `waybill trace ${which}`
   }
+}
+
+function retryCommand({ consumers }: Facts): string {
+  for (const { name, fact } of consumers) {
+    const { result, eventId } = valueOf(fact) ?? {}
+    if (result === 'rejected' && eventId != null)
+      return `waybill consumer dead retry ${quoted(eventId)} --consumer ${quoted(name)}`
+  }
+  return 'waybill consumer dead list'
 }
 
 /** The first revision that some projection lacks; where no projection tells, the one before. */
@@ -126,14 +145,20 @@ export interface Gap {
   readonly reason: string
 }
 
-export function gapsOf(facts: Facts): readonly Gap[] {
+export function gapsOf(facts: Facts, { revision }: Pick<TraceKey, 'revision'>): readonly Gap[] {
   const gaps: Gap[] = []
+  const without = revision === null ? 'an event without a revision cannot be looked for there' : undefined
   const look = (name: string, owner: Owner, fact: Fact<unknown>) => {
     if (fact.status === 'unknown') gaps.push({ name, owner, reason: fact.reason })
-    if (fact.status === 'not-configured') gaps.push({ name, owner, reason: 'not configured' })
+    if (fact.status === 'not-configured') gaps.push({ name, owner, reason: without ?? 'not configured' })
   }
-  const lookAtAll = (name: string, owner: Owner, all: readonly Named<unknown>[]) => {
-    if (all.length === 0) gaps.push({ name, owner, reason: 'not configured' })
+  const lookAtAll = (
+    name: string,
+    owner: Owner,
+    all: readonly Named<unknown>[],
+    reason = 'not configured',
+  ) => {
+    if (all.length === 0) gaps.push({ name, owner, reason })
     for (const one of all) look(`${name} ${one.name}`, owner, one.fact)
   }
   look('source', 'service', facts.source)
@@ -149,8 +174,8 @@ export function gapsOf(facts: Facts): readonly Gap[] {
   if (intent?.row?.state === 'published' && intent.row.receipt === null)
     gaps.push({ name: 'receipt of the hand-over', owner: 'relay', reason: 'the destination gave none' })
   lookAtAll('consumer', 'consumer', facts.consumers)
-  lookAtAll('projection', 'projection', facts.projections)
-  lookAtAll('public read', 'read', facts.reads)
+  lookAtAll('projection', 'projection', facts.projections, without)
+  lookAtAll('public read', 'read', facts.reads, without)
   for (const { name, fact } of facts.reads) {
     const answer = valueOf(fact)
     if (answer !== undefined && answer.revision === null)
@@ -172,7 +197,7 @@ export interface Answers {
   readonly publicRead: string | null
 }
 
-export function answersOf(facts: Facts, key: PublicationKey): Answers {
+export function answersOf(facts: Facts, key: TraceKey): Answers {
   const source = valueOf(facts.source)
   const intent = valueOf(facts.intent)
   const shown = facts.projections.map(({ fact }) => valueOf(fact)?.revision).filter((r) => r != null)
@@ -191,9 +216,10 @@ export function answersOf(facts: Facts, key: PublicationKey): Answers {
         ? intent === undefined || intent.headRevision === null
           ? null
           : `none for ${key.revision}; the newest intended is ${intent.headRevision}`
-        : `${intentKey(key)} is ${intent.row.state}, event ${intent.row.eventId}`,
-    repeatKey: intent?.row == null ? null : intentKey(key),
-    confirmedRevision: applied ? String(key.revision) : (shown.toSorted(byNumber).at(-1) ?? null),
+        : `${key.revision === null ? 'without a revision, it' : intentKey(key)} is ${intent.row.state}, event ${intent.row.eventId}`,
+    repeatKey: intent?.row == null || key.revision === null ? null : intentKey(key),
+    confirmedRevision:
+      applied && key.revision !== null ? String(key.revision) : (shown.toSorted(byNumber).at(-1) ?? null),
     publicRead: reads.length === 0 ? null : reads.join('; '),
   }
 }

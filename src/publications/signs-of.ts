@@ -3,23 +3,25 @@ import type { ConsumerFact, ConsumerResult, ProjectionFact } from './facts/consu
 import { type Fact, valueOf } from './facts/fact.ts'
 import type { ReadFact } from './facts/read.ts'
 import type { EventState } from '../types.ts'
-import type { PublicationKey } from './key.ts'
+import type { TraceKey } from './key.ts'
 import type { ConsumerSign, IntentSign, ProjectionSign, ReadSign, Signs, SourceSign } from './signs.ts'
 
 /** What the facts of one publication say, word by word; of several consumers, projections and reads the worst one. */
-export function signsOf(facts: Facts, key: PublicationKey, pendingLimitMs: number): Signs {
+export function signsOf(facts: Facts, key: TraceKey, pendingLimitMs: number): Signs {
   const intent = intentSign(facts, key)
   const row = valueOf(facts.intent)?.row ?? null
   const newest = valueOf(facts.source)?.newestRevision
-  const projections = facts.projections.map(({ fact }) => projectionSign(fact, key.revision, newest))
+  // Without a revision there is no fact of the owners that are asked for one.
+  const revision = key.revision ?? 0n
+  const projections = facts.projections.map(({ fact }) => projectionSign(fact, revision, newest))
   return {
-    source: sourceSign(facts, key.revision),
+    source: sourceSign(facts, revision),
     intent,
     consumer: worst(consumerWorst, facts.consumers.map(consumerSign)),
     projection: worst(projectionWorst, projections),
     read: worst(
       readWorst,
-      facts.reads.map(({ fact }) => readSign(fact, key.revision)),
+      facts.reads.map(({ fact }) => readSign(fact, revision)),
     ),
     late: row === null || row.ageMs > pendingLimitMs,
     twice: twiceSign(facts),
@@ -38,9 +40,9 @@ function sourceSign({ source }: Facts, revision: bigint): SourceSign {
   return BigInt(newestRevision) > revision ? 'newer' : 'behind'
 }
 
-function intentSign({ intent }: Facts, { revision }: PublicationKey): IntentSign {
+function intentSign({ intent }: Facts, { revision }: TraceKey): IntentSign {
   if (intent.status !== 'known') return 'unknown'
-  return intentSignOf(intent.value.row?.state ?? null, intent.value.relayedRevision, revision)
+  return intentSignOf(intent.value.row?.state ?? null, intent.value.relayedRevision, revision ?? 0n)
 }
 
 /** Without a row: retention removes one only after the head knows that it, or a later one, was handed over. */
@@ -61,7 +63,8 @@ export const consumerWorst: readonly ConsumerSign[] = [
 
 function consumerSign({ fact }: Named<ConsumerFact>): ConsumerSign {
   if (fact.status !== 'known') return fact.status === 'unknown' ? 'unknown' : 'unconfigured'
-  return consumerSignOf(fact.value.result)
+  const { result, handles } = fact.value
+  return result === null && handles === false ? 'unconfigured' : consumerSignOf(result)
 }
 
 export function consumerSignOf(result: ConsumerResult | null): ConsumerSign {

@@ -37,14 +37,18 @@ export function stepsOf({ facts, revision }: Trace): readonly Step[] {
           : `its newest revision is ${source.newestRevision}`,
       tone: source.holdsRevision ? 'good' : 'open',
     })),
-    ...tell('intent', facts.intent, ({ row, headRevision }) =>
+    ...tell(revision === null ? 'event' : 'intent', facts.intent, ({ row, headRevision }) =>
       row === null
         ? {
             at: null,
             text: `there is none${headRevision === null ? '' : `; the newest intended is ${headRevision}`}`,
             tone: 'open',
           }
-        : { at: row.createdAt, text: `${row.state}, event ${row.eventId}`, tone: stateTones[row.state] },
+        : {
+            at: row.createdAt,
+            text: `${revision === null ? `${row.eventType}, ` : ''}${row.state}, event ${row.eventId}`,
+            tone: stateTones[row.state],
+          },
     ),
     ...tell('commit', facts.commit, (commit) =>
       commit === null
@@ -118,14 +122,14 @@ const resultTones: Readonly<Record<ConsumerResult, Tone>> = {
 }
 
 function consumerStep({ name, fact }: Named<ConsumerFact>): readonly Step[] {
-  return tell(`consumer ${name}`, fact, ({ result, processedAt, error, applied }) => ({
+  return tell(`consumer ${name}`, fact, ({ result, processedAt, error, applied, handles }) => ({
     at: processedAt,
-    text: `${result ?? 'nothing recorded'}${applied > 1 ? ` ${applied} times` : ''}${error === null ? '' : `: ${error}`}`,
-    tone: applied > 1 ? 'bad' : result === null ? 'open' : resultTones[result],
+    text: `${result ?? (handles === false ? 'has no handler for this type' : 'nothing recorded')}${applied > 1 ? ` ${applied} times` : ''}${error === null ? '' : `: ${error}`}`,
+    tone: applied > 1 ? 'bad' : result !== null ? resultTones[result] : handles === false ? 'quiet' : 'open',
   }))
 }
 
-function projectionStep({ name, fact }: Named<ProjectionFact>, revision: string): readonly Step[] {
+function projectionStep({ name, fact }: Named<ProjectionFact>, revision: string | null): readonly Step[] {
   return tell(`projection ${name}`, fact, ({ revision: shown, skippedTo, appliedAt, rows }) => ({
     at: appliedAt,
     text: `${skippedTo !== null ? `released from waiting up to revision ${skippedTo}` : shown === null ? 'does not know it' : `revision ${shown}`}${rows === null || rows === 1 ? '' : `, ${rows} rows in its table`}`,
@@ -133,7 +137,7 @@ function projectionStep({ name, fact }: Named<ProjectionFact>, revision: string)
   }))
 }
 
-function readStep({ name, fact }: Named<ReadFact>, revision: string): readonly Step[] {
+function readStep({ name, fact }: Named<ReadFact>, revision: string | null): readonly Step[] {
   return tell(`read ${name}`, fact, ({ httpStatus, revision: shown, noRevision, headers, answeredAt }) => {
     const cache = Object.entries(headers).map(([header, value]) => `${header}: ${value}`)
     return {
@@ -148,8 +152,8 @@ function readStep({ name, fact }: Named<ReadFact>, revision: string): readonly S
 }
 
 /** True when what is shown is the revision that was asked for, or a later one. */
-export function reaches(shown: string | null, revision: string): boolean {
-  return shown !== null && BigInt(shown) >= BigInt(revision)
+export function reaches(shown: string | null, revision: string | null): boolean {
+  return shown !== null && revision !== null && BigInt(shown) >= BigInt(revision)
 }
 
 /** No step for what is not configured, or when there is nothing to tell. */

@@ -1,6 +1,7 @@
 import { inSchema } from '../database/identifiers.ts'
 import { WaybillError } from '../errors.ts'
 import { checkEventId, checkText } from '../input.ts'
+import { show } from '../wording.ts'
 import { intentKey } from '../intent-key.ts'
 import { type FactSources, type Facts, collectFacts } from './collect.ts'
 import {
@@ -15,11 +16,11 @@ import {
   symptomTexts,
 } from './explain.ts'
 import { findSource } from './facts/source.ts'
-import { type PublicationKey, checkRevision, checkScope } from './key.ts'
+import { type EventKey, type PublicationKey, type TraceKey, checkRevision, checkScope } from './key.ts'
 import type { Publication } from './publication.ts'
 import { signsOf } from './signs-of.ts'
 import type { Signs } from './signs.ts'
-import { type Owner, type Symptom, judgePublication } from './verdict.ts'
+import { type Owner, type Symptom, judgeEvent, judgePublication } from './verdict.ts'
 
 /** What is asked for: a key, or the newest revision when `revision` is left out. */
 export interface TraceRequest {
@@ -32,13 +33,17 @@ export interface TraceRequest {
 /** The causal chain of one publication, and what follows from it. The form of `waybill trace --json`. */
 export interface Trace {
   readonly aggregate: { readonly type: string; readonly id: string }
-  /** Decimal text. */
-  readonly revision: string
+  /** Decimal text; null: the event has none, so that it is no publication. */
+  readonly revision: string | null
   readonly scope: string
-  /** For people: `n-42:7`. */
-  readonly intentKey: string
+  /** For people: `n-42:7`; null without a revision. */
+  readonly intentKey: string | null
+  /** The event, where it is known by its id alone since it has no revision; otherwise null. */
+  readonly event: { readonly id: string; readonly type: string } | null
   /** True when the aggregate type has a publication in the configuration. */
   readonly configured: boolean
+  /** What could not be asked, and why, in one sentence: no publication is configured, or there is no revision. */
+  readonly notice: string | null
   readonly tracedAt: string
   readonly facts: Facts
   readonly gaps: readonly Gap[]
@@ -68,22 +73,24 @@ export type Publications = ReadonlyMap<string, Publication>
 export async function tracePublication(
   sources: FactSources,
   publications: Publications,
-  request: TraceRequest,
+  request: TraceRequest | TraceKey,
 ): Promise<Trace> {
   const publication = publications.get(request.type) ?? null
-  const key = await keyOf(sources, publication, request)
+  const key = request.revision === null ? request : await keyOf(sources, publication, request)
   const facts = await collectFacts(sources, key, publication)
   const signs = signsOf(facts, key, publication?.pendingLimitMs ?? defaultPendingLimitMs)
-  const verdict = judgePublication(signs)
+  const verdict = key.revision === null ? judgeEvent(signs) : judgePublication(signs)
   return {
     aggregate: { type: key.type, id: key.id },
-    revision: String(key.revision),
+    revision: key.revision === null ? null : String(key.revision),
     scope: key.scope,
-    intentKey: intentKey(key),
+    intentKey: key.revision === null ? null : intentKey(key),
+    event: key.revision === null ? { id: key.eventId, type: key.eventType } : null,
     configured: publication !== null,
+    notice: noticeOf(key, publication),
     tracedAt: new Date().toISOString(),
     facts,
-    gaps: gapsOf(facts),
+    gaps: gapsOf(facts, key),
     signs,
     verdict: {
       state: stateLabel(verdict.state, key.type),
@@ -102,11 +109,21 @@ export async function tracePublication(
 
 const defaultPendingLimitMs = 30_000
 
+function noticeOf({ type, revision }: TraceKey, publication: Publication | null): string | null {
+  const configure = `no publication ${show(type)} is configured`
+  if (publication === null && revision === null)
+    return `The event has no revision and ${configure}: its way is known from the outbox to the consumers of this database, and no further.`
+  if (publication === null)
+    return `There is no publication ${show(type)} in the configuration: its source, projections and public reads cannot be asked, and of the consumers only those of this database.`
+  if (revision !== null) return null
+  return `The event has no revision, so it is no publication: the source, the projections and the public reads of ${show(type)} have nothing to compare with it.`
+}
+
 async function keyOf(
   sources: FactSources,
   publication: Publication | null,
   { type, id, revision, scope }: TraceRequest,
-): Promise<PublicationKey> {
+): Promise<TraceKey> {
   const place = {
     type: checkText('aggregate type', type),
     id: checkText('aggregate id', id),
@@ -142,33 +159,30 @@ async function newestRevision(
   if (newest !== undefined) return newest
   throw new WaybillError(
     'REVISION_UNKNOWN',
-    `no revision of ${type} ${JSON.stringify(id)} is known${publication === null ? `, and no publication ${JSON.stringify(type)} is configured` : ''}: name the revision, or check the id`,
+    `no revision of ${type} ${JSON.stringify(id)} is known${publication === null ? `, and no publication ${JSON.stringify(type)} is configured` : ''}: name the revision or the event, or check the id`,
   )
 }
 
-/** The key of an event. @throws USAGE_INVALID, EVENT_NOT_FOUND, REVISION_UNKNOWN */
-export async function keyOfEvent({ outbox }: FactSources, eventId: string): Promise<TraceRequest> {
+interface EventRow extends Omit<EventKey, 'revision'> {
+  readonly revision: string | null
+}
+
+/** The key of an event: of its publication, or without a revision of itself. @throws USAGE_INVALID, EVENT_NOT_FOUND */
+export async function keyOfEvent({ outbox }: FactSources, eventId: string): Promise<TraceKey> {
   const id = checkEventId(eventId)
-  const { rows } = await outbox.db.query<{
-    type: string
-    id: string
-    revision: string | null
-    scope: string
-  }>(
+  const { rows } = await outbox.db.query<EventRow>(
     inSchema(
-      `SELECT e.aggregate_type AS type, e.aggregate_id AS id, e.revision::text AS revision, e.intent_scope AS scope
+      `SELECT e.aggregate_type AS "type", e.aggregate_id AS "id", e.revision::text AS "revision",
+              e.intent_scope AS "scope", e.id::text AS "eventId", e.event_type AS "eventType"
        FROM "waybill".outbox_events AS e WHERE e.id = $1::text::uuid`,
       outbox.schema,
     ),
     [id],
   )
-  const found = rows[0]
-  if (found === undefined) throw new WaybillError('EVENT_NOT_FOUND', `no event has the id ${id}`)
-  if (found.revision === null) {
-    throw new WaybillError(
-      'REVISION_UNKNOWN',
-      `the event ${id} has no revision, so it is no publication: look at it with "waybill list --aggregate ${found.type} ${found.id}"`,
-    )
-  }
-  return { ...found, revision: found.revision }
+  if (rows[0] === undefined) throw new WaybillError('EVENT_NOT_FOUND', `no event has the id ${id}`)
+  const { revision, ...event } = rows[0]
+  const { type, scope } = event
+  return revision === null
+    ? { ...event, revision }
+    : { type, id: event.id, scope, revision: BigInt(revision) }
 }

@@ -37,6 +37,8 @@ export type Action =
   | 'release-blocker'
   | 'retry-dead'
   | 'repair-consumer'
+  | 'retry-consumer'
+  | 'ask-consumer'
   | 'find-gap'
   | 'rebuild-projection'
   | 'make-conditional'
@@ -252,4 +254,19 @@ export function judgePublication(signs: Signs): Verdict {
   if (found === undefined) return unknown
   const { state, symptom, cause, owner, action } = found
   return { state, symptom, cause, owner, action }
+}
+
+/**
+ * The same for an event without a revision: its way ends at the consumers. None of the five symptoms beyond the relay
+ * can be told without a revision, and none of its repairs be made: a consumer's dead letter can be put back.
+ */
+export function judgeEvent(signs: Signs): Verdict {
+  const verdict = judgePublication(signs)
+  if (verdict.state !== 'intent-relayed') return verdict
+  const { consumer } = signs
+  if (consumer === 'applied' || consumer === 'stale')
+    return { ...verdict, symptom: null, cause: 'consumer-done', owner: null, action: 'none' }
+  const isLate = verdict.action === 'repair-consumer'
+  const action = consumer === 'rejected' ? 'retry-consumer' : isLate ? 'ask-consumer' : verdict.action
+  return { ...verdict, symptom: null, action }
 }

@@ -95,6 +95,24 @@ describe('the trace page', () => {
     })
   })
 
+  it('shows the part of the chain that an event without a revision has', async () => {
+    const [row] = await plant(database, { aggregate: ['bill', 'b-1'], type: 'bill.sent' })
+    for (const path of [`/trace/${row!.id}`, '/trace?type=bill&id=b-1']) {
+      const { status, text } = await get(path)
+      expect(status).toBe(200)
+      for (const part of [
+        'event without a revision</h1>',
+        'has no revision and no publication &quot;bill&quot; is configured',
+        'intent-pending',
+        `bill.sent, pending, event ${row!.id}`,
+        `waybill trace ${row!.id}`,
+      ])
+        expect(text).toContain(part)
+      expect(text).not.toContain('Five questions')
+    }
+    expect((await get('/trace?type=bill&id=b-1&follow')).headers['refresh']).toBe('3')
+  })
+
   it('reloads itself while it is followed and something may still happen', async () => {
     expect((await get(pathOf('n-42', '&follow'))).headers['refresh']).toBe('3')
     expect((await get(pathOf('n-42'))).headers).not.toHaveProperty('refresh')

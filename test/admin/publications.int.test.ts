@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { AdminAddress } from '../../src/admin/server.ts'
+import { plant, published } from '../operations/plant.ts'
 import { database, send, start } from './admin-bench.ts'
 
 let server: AdminAddress
@@ -49,6 +50,24 @@ describe('publications over HTTP', () => {
         what: 'note n-42:7',
       }),
     ])
+  })
+
+  it('traces an event without a revision, and an aggregate whose type has no publication', async () => {
+    const [event] = await plant(database, { ...published, aggregate: ['order', 'o-1'] })
+    for (const path of [`/api/v1/trace/${event!.id}`, '/api/v1/trace?type=order&id=o-1']) {
+      expect(await get(path)).toMatchObject({
+        status: 200,
+        json: {
+          ...{
+            revision: null,
+            intentKey: null,
+            configured: false,
+            event: { id: event!.id, type: 'order.created' },
+          },
+          verdict: { state: 'intent-relayed', symptom: null, cause: 'consumer-unknown' },
+        },
+      })
+    }
   })
 
   it.each([

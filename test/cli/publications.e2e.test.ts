@@ -73,6 +73,29 @@ describe('publications on the command line', () => {
     )
   })
 
+  test('show how far an event without a revision has come, without any configuration of its type', async () => {
+    await database.query(
+      `INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
+       VALUES ('order', 'o-1', 'order.created', '{}')`,
+    )
+    const byAggregate = await waybill(['trace', 'order', 'o-1'])
+    expect([byAggregate.code, byAggregate.stderr]).toEqual([0, ''])
+    expect(byAggregate.stdout).toMatch(
+      /^order o-1, event without a revision\nThe event has no revision and no publication "order" is configured: its/,
+    )
+    expect(byAggregate.stdout).toMatch(/\n {2}event +order\.created, pending, event\n/)
+    expect(byAggregate.stdout).toMatch(/state +intent-pending\n/)
+    expect(byAggregate.stdout).not.toContain('five questions')
+    expect(Math.max(...byAggregate.stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+    expect((await waybill(['relay', '--once'])).code).toBe(0)
+    const { event } = (await waybill(['trace', 'order', 'o-1', '--json'])).json()
+    const byId = (await waybill(['trace', event.id, '--json'])).json()
+    expect(byId).toMatchObject({
+      ...{ aggregate: { type: 'order', id: 'o-1' }, revision: null, intentKey: null, event },
+      verdict: { state: 'intent-relayed', cause: 'consumer-unknown', command: `waybill trace ${event.id}` },
+    })
+  })
+
   test.each([
     [['trace', 'note', 'nobody'], 1, 'no revision of note "nobody" is known'],
     [['trace', 'note', 'n-42', '1e3'], 2, 'expected a revision to be an integer'],

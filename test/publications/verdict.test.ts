@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type Signs, signWords } from '../../src/publications/signs.ts'
-import { judgePublication, verdictRows } from '../../src/publications/verdict.ts'
+import { judgeEvent, judgePublication, verdictRows } from '../../src/publications/verdict.ts'
 
 function* combinations(): Generator<Signs> {
   const { source, intent, consumer, projection, read, late, twice } = signWords
@@ -70,5 +70,38 @@ describe('the table of verdicts', () => {
       cause: 'cached',
       owner: 'read',
     })
+  })
+})
+
+describe('the verdict about an event without a revision', () => {
+  const event: Signs = {
+    ...{ source: 'unconfigured', intent: 'relayed', consumer: 'unconfigured', projection: 'unconfigured' },
+    ...{ read: 'unconfigured', late: false, twice: 'no' },
+  }
+
+  test('is that of a publication up to the relay, and claims nothing beyond the consumers', () => {
+    for (const intent of signWords.intent)
+      for (const consumer of signWords.consumer)
+        for (const late of signWords.late) {
+          const signs = { ...event, intent, consumer, late }
+          const verdict = judgeEvent(signs)
+          expect(verdict.cause).not.toBe('no-rule')
+          expect(verdict.state).not.toBe('projection-current')
+          if (!['relayed', 'aged-out'].includes(intent)) expect(verdict).toEqual(judgePublication(signs))
+          else expect(verdict).toMatchObject({ state: 'intent-relayed', symptom: null })
+          if (verdict.action === 'none' && verdict.state === 'intent-relayed')
+            expect(['applied', 'stale']).toContain(consumer)
+        }
+  })
+
+  test('never offers to repeat a key that is not there', () => {
+    for (const [consumer, late, action] of [
+      ['rejected', false, 'retry-consumer'],
+      ['silent', true, 'ask-consumer'],
+      ['silent', false, 'wait'],
+      ['unknown', true, 'find-fact'],
+      ['applied', true, 'none'],
+    ] as const)
+      expect(judgeEvent({ ...event, consumer, late }).action).toBe(action)
   })
 })

@@ -59,7 +59,11 @@ function sideOf<T>(name: string, fact: Fact<T>, tell: (value: T) => Omit<Side, '
   return { name, ...tell(fact.value) }
 }
 
-function shown(held: string | null, revision: string, otherwise: string): Pick<Side, 'shows' | 'tone'> {
+function shown(
+  held: string | null,
+  revision: string | null,
+  otherwise: string,
+): Pick<Side, 'shows' | 'tone'> {
   return {
     shows: held === null ? otherwise : `revision ${held}`,
     tone: reaches(held, revision) ? 'good' : 'open',

@@ -17,11 +17,13 @@ export interface TracePageOptions {
 
 /** A form for an aggregate and its revision, and below it the chain of what is known. */
 export function tracePage({ form, types, trace, error, canLogOut }: TracePageOptions): Html {
-  const title = trace === undefined ? 'Trace' : `${trace.intentKey} ${trace.verdict.state}`
+  const title =
+    trace === undefined ? 'Trace' : `${trace.intentKey ?? trace.aggregate.id} ${trace.verdict.state}`
   const heading =
     trace === undefined
       ? html`Where is it?`
-      : html`${brief(trace.aggregate.type)} ${brief(trace.aggregate.id)}, revision ${trace.revision}`
+      : html`${brief(trace.aggregate.type)} ${brief(trace.aggregate.id)},
+        ${trace.revision === null ? 'event without a revision' : `revision ${trace.revision}`}`
   return layout({
     ...{ title, path: '/trace', canLogOut },
     body: html`<h1>${heading}</h1>
@@ -88,10 +90,11 @@ function traceForm({ type, id, revision, scope, follow }: TraceForm, types: read
 }
 
 function result(trace: Trace, form: TraceForm): Html {
-  return html`${conclusion(trace, form)} ${comparison(trace)}
+  return html`${trace.notice === null ? '' : html`<p class="muted">${foreign(trace.notice)}</p>`}
+    ${conclusion(trace, form)} ${comparison(trace)}
     <div class="columns">
       <div>${facts(trace)}</div>
-      <div>${gaps(trace)}${questions(trace)}</div>
+      <div>${gaps(trace)}${trace.revision === null ? '' : questions(trace)}</div>
     </div>`
 }
 

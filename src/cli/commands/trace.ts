@@ -18,11 +18,15 @@ export function traceCommand(words: readonly string[], flags: { scope?: string }
     withDatabase(async (db, configuration) => {
       const { openFactSources } = await import('../../publications/fact-sources.ts')
       const { keyOfEvent, tracePublication } = await import('../../publications/trace.ts')
+      const { traceNewest } = await import('../../operations/trace-newest.ts')
       const { printTrace } = await import('../trace-text.ts')
       const opened = openFactSources(db, configuration)
       try {
-        const request = typeof asked === 'string' ? await keyOfEvent(opened.sources, asked) : asked
-        const trace = await tracePublication(opened.sources, opened.publications, request)
+        const { sources, publications } = opened
+        const trace =
+          typeof asked === 'string'
+            ? await tracePublication(sources, publications, await keyOfEvent(sources, asked))
+            : await traceNewest(sources, publications, asked)
         output.data(trace)
         printTrace(output, trace)
       } finally {

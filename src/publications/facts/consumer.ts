@@ -1,6 +1,6 @@
 import type { Connection } from '../../database/connection.ts'
 import { inSchema, quoteIdentifier } from '../../database/identifiers.ts'
-import type { PublicationKey } from '../key.ts'
+import { type EventKey, type PublicationKey, type TraceKey, eventOf } from '../key.ts'
 import { type ProjectionPlace, quoteTable } from '../publication.ts'
 
 export type ConsumerResult = 'applied' | 'stale' | 'rejected' | 'parked'
@@ -15,6 +15,8 @@ export interface ConsumerFact {
   readonly processedAt: string | null
   /** How many events of this revision it applied; more than one shows twice. */
   readonly applied: number
+  /** False: it has no handler for an event of this type, so nothing is to be expected. Asked without a revision only. */
+  readonly handles: boolean | null
 }
 
 export async function findConsumer(
@@ -27,7 +29,7 @@ export async function findConsumer(
     inSchema(
       `SELECT p.result AS "result", p.event_id AS "eventId", p.attempts AS "attempts", p.error AS "error",
               to_char(p.processed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "processedAt",
-              (count(*) FILTER (WHERE p.result = 'applied') OVER ())::int AS "applied"
+              (count(*) FILTER (WHERE p.result = 'applied') OVER ())::int AS "applied", NULL AS "handles"
        FROM "waybill".processed_events AS p
        WHERE p.consumer = $1::text AND p.aggregate_type = $2::text AND p.aggregate_id = $3::text
          AND p.revision = $4::text::bigint
@@ -36,7 +38,57 @@ export async function findConsumer(
     ),
     [consumer, key.type, key.id, String(key.revision)],
   )
-  return rows[0] ?? { result: null, eventId: null, attempts: 0, error: null, processedAt: null, applied: 0 }
+  return rows[0] ?? nothing
+}
+
+const nothing: ConsumerFact = {
+  ...{ result: null, eventId: null, attempts: 0, error: null, processedAt: null, applied: 0, handles: null },
+}
+
+/** What a consumer recorded of an event without a revision. Primary keys of both tables. */
+export async function findConsumerOfEvent(
+  db: Connection,
+  schema: string,
+  consumer: string,
+  { eventId, eventType }: EventKey,
+): Promise<ConsumerFact> {
+  const { rows } = await db.query<ConsumerFact>(
+    inSchema(
+      `SELECT p.result AS "result", p.event_id AS "eventId", coalesce(p.attempts, 0) AS "attempts", p.error AS "error",
+              to_char(p.processed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "processedAt",
+              (p.result IS NOT DISTINCT FROM 'applied')::int AS "applied",
+              (SELECT c.handlers && ARRAY[$3::text, '*'] FROM "waybill".consumers AS c WHERE c.consumer = $1::text)
+                AS "handles"
+       FROM (SELECT) AS always
+       LEFT JOIN "waybill".processed_events AS p ON p.consumer = $1::text AND p.event_id = $2::text`,
+      schema,
+    ),
+    [consumer, eventId, eventType],
+  )
+  return rows[0] ?? nothing
+}
+
+/**
+ * The consumers with tables in the outbox's own database that handle the type of an event: asked where none is
+ * configured. None once retention has removed the event.
+ */
+export async function findConsumersHere(
+  db: Connection,
+  schema: string,
+  key: TraceKey,
+): Promise<readonly { readonly name: string }[]> {
+  const { where, values } = eventOf(key)
+  const { rows } = await db.query<{ name: string }>(
+    inSchema(
+      `SELECT c.consumer AS "name" FROM "waybill".consumers AS c
+       WHERE c.handlers && ARRAY(
+         SELECT unnest(ARRAY[e.event_type, '*']) FROM "waybill".outbox_events AS e WHERE ${where})
+       ORDER BY c.consumer LIMIT 20`,
+      schema,
+    ),
+    values,
+  )
+  return rows
 }
 
 /** What a projection holds of an aggregate. */
@@ -57,7 +109,7 @@ export async function findProjection(
   db: Connection,
   schema: string,
   projection: ProjectionPlace,
-  key: PublicationKey,
+  key: TraceKey,
 ): Promise<ProjectionFact> {
   const { rows } = await db.query<Omit<ProjectionFact, 'rows'>>(
     inSchema(

@@ -2,7 +2,7 @@ import type { Connection } from '../../database/connection.ts'
 import { inSchema } from '../../database/identifiers.ts'
 import { blockedBySql, eventStateSql } from '../../schema/event-state.ts'
 import type { EventState } from '../../types.ts'
-import type { PublicationKey } from '../key.ts'
+import { type TraceKey, eventOf } from '../key.ts'
 
 /** The row of an intent: what was decided, and what the relay did with it. Times are UTC, ISO 8601. */
 export interface IntentRow {
@@ -35,9 +35,8 @@ export interface IntentFact {
 
 const time = (column: string) => `to_char(e.${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
-export async function findIntent(db: Connection, schema: string, key: PublicationKey): Promise<IntentFact> {
-  const values = [key.type, key.id, key.scope, String(key.revision)]
-  // Index outbox_events_revision.
+export async function findIntent(db: Connection, schema: string, key: TraceKey): Promise<IntentFact> {
+  const { where, values } = eventOf(key)
   const intent = await db.query<IntentRow>(
     inSchema(
       `SELECT e.id::text AS "eventId", e.event_type AS "eventType", ${eventStateSql} AS "state",
@@ -48,12 +47,13 @@ export async function findIntent(db: Connection, schema: string, key: Publicatio
                    THEN (${blockedBySql})::text END AS "blockedBy",
               (extract(epoch FROM clock_timestamp() - coalesce(e.processed_at, e.created_at)) * 1000)::float8 AS "ageMs"
        FROM "waybill".outbox_events AS e
-       WHERE e.aggregate_type = $1::text AND e.aggregate_id = $2::text AND e.intent_scope = $3::text
-         AND e.revision = $4::text::bigint`,
+       WHERE ${where}`,
       schema,
     ),
     values,
   )
+  const row = intent.rows[0] ?? null
+  if (key.revision === null) return { row, headRevision: null, relayedRevision: null }
   const head = await db.query<{ revision: string; relayed: string | null }>(
     inSchema(
       `SELECT h.revision::text AS revision, h.relayed_revision::text AS relayed FROM "waybill".publication_heads AS h
@@ -63,7 +63,7 @@ export async function findIntent(db: Connection, schema: string, key: Publicatio
     values.slice(0, 3),
   )
   return {
-    row: intent.rows[0] ?? null,
+    row,
     headRevision: head.rows[0]?.revision ?? null,
     relayedRevision: head.rows[0]?.relayed ?? null,
   }
@@ -78,7 +78,7 @@ export interface BucketFact {
   readonly isOwned: boolean
 }
 
-export async function findBucket(db: Connection, schema: string, key: PublicationKey): Promise<BucketFact> {
+export async function findBucket(db: Connection, schema: string, key: TraceKey): Promise<BucketFact> {
   const { rows } = await db.query<BucketFact>(
     inSchema(
       `SELECT e.bucket::int AS "bucket", ${time('read_at')} AS "readAt", e.owner::text AS "owner",
@@ -102,12 +102,8 @@ export interface CommitFact {
  * PostgreSQL keeps commit times while `track_commit_timestamp` is on, and only of its own cluster: in a restored dump
  * the number may belong to another transaction, so a time before the row's own start is not believed.
  */
-export async function findCommit(
-  db: Connection,
-  schema: string,
-  key: PublicationKey,
-): Promise<CommitFact | null> {
-  const values = [key.type, key.id, key.scope, String(key.revision)]
+export async function findCommit(db: Connection, schema: string, key: TraceKey): Promise<CommitFact | null> {
+  const { where, values } = eventOf(key)
   const { rows } = await db.query<{ at: string; exact: boolean }>(
     inSchema(
       `SELECT to_char(coalesce(c.at, e.created_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at,
@@ -120,8 +116,7 @@ export async function findCommit(
                        THEN pg_catalog.pg_xact_commit_timestamp(e.xid::xid) END AS at
          ) AS t WHERE t.at >= e.created_at
        ) AS c ON true
-       WHERE e.aggregate_type = $1::text AND e.aggregate_id = $2::text AND e.intent_scope = $3::text
-         AND e.revision = $4::text::bigint`,
+       WHERE ${where}`,
       schema,
     ),
     values,

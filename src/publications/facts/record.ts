@@ -1,6 +1,6 @@
 import type { Connection } from '../../database/connection.ts'
 import { inSchema } from '../../database/identifiers.ts'
-import type { PublicationKey } from '../key.ts'
+import { type PublicationKey, type TraceKey, eventOf } from '../key.ts'
 
 const time = (column: string) => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
@@ -45,8 +45,9 @@ export interface ReplayFact {
 export async function findReplays(
   db: Connection,
   schema: string,
-  key: PublicationKey,
+  key: TraceKey,
 ): Promise<readonly ReplayFact[]> {
+  const { where, values } = eventOf(key)
   const { rows } = await db.query<ReplayFact>(
     inSchema(
       `SELECT r.number AS "number", r.state AS "state", r.requested_by AS "requestedBy", r.reason AS "reason",
@@ -54,12 +55,11 @@ export async function findReplays(
               r.last_error AS "lastError", r.receipt AS "receipt"
        FROM "waybill".replays AS r
        JOIN "waybill".outbox_events AS e ON e.id = r.event_id
-       WHERE e.aggregate_type = $1::text AND e.aggregate_id = $2::text AND e.intent_scope = $3::text
-         AND e.revision = $4::text::bigint
+       WHERE ${where}
        ORDER BY r.number DESC LIMIT 20`,
       schema,
     ),
-    valuesOf(key),
+    values,
   )
   return rows.toReversed()
 }
@@ -75,19 +75,23 @@ export interface DecisionFact {
 export async function findDecisions(
   db: Connection,
   schema: string,
-  key: PublicationKey,
+  key: TraceKey,
 ): Promise<readonly DecisionFact[]> {
   const { rows } = await db.query<DecisionFact>(
     inSchema(
       `SELECT d.action AS "action", d.decided_by AS "decidedBy", d.reason AS "reason",
               ${time('d.decided_at')} AS "decidedAt"
        FROM "waybill".decisions AS d
-       WHERE d.aggregate_type = $1::text AND d.aggregate_id = $2::text AND d.intent_scope = $3::text
-         AND d.revision = $4::text::bigint
+       WHERE ${
+         key.revision === null
+           ? 'd.event_id = $1::text::uuid'
+           : `d.aggregate_type = $1::text AND d.aggregate_id = $2::text AND d.intent_scope = $3::text
+         AND d.revision = $4::text::bigint`
+       }
        ORDER BY d.decided_at DESC LIMIT 20`,
       schema,
     ),
-    valuesOf(key),
+    eventOf(key).values,
   )
   return rows.toReversed()
 }
