@@ -3,6 +3,7 @@ import type { Action, GlobalOptions } from './context.ts'
 import type { ConsumerActionFlags, ConsumerListFlags } from './commands/consumer-dead.ts'
 import type { ConsumerReleaseFlags } from './commands/consumer-release.ts'
 import type { DecisionFlags } from './commands/intent-create.ts'
+import type { RebuildFlags } from './commands/projection-rebuild.ts'
 import type { ActionFlags, FilterFlags, ListFlags } from './flags.ts'
 
 /** Runs an action with the options that every command takes. */
@@ -178,6 +179,19 @@ export function createProgram(version: string, act: Act): Command {
   does<DecisionFlags & { allowOlder?: boolean }>(replay, async (options, words) => {
     const { replayCommand } = await import('./commands/replay.ts')
     return replayCommand(words, options)
+  })
+
+  const projection = program.command('projection').description('looks after projections')
+  const rebuild = projection
+    .command('rebuild')
+    .argument('<name>', 'the projection, as a publication of the configuration names it')
+    .description('applies what the source has again, by the running consumer, while live events go on')
+    .option('--aggregate <type> <id>', 'only this aggregate')
+    .option('--consumer <name>', 'the consumer that applies it, where the configuration names several')
+    .option('--reason <text>', 'why; kept with the decision')
+  does<RebuildFlags>(rebuild, async (options, [name]) => {
+    const { projectionRebuildCommand } = await import('./commands/projection-rebuild.ts')
+    return projectionRebuildCommand(name!, options)
   })
 
   const decisions = program

@@ -5,12 +5,13 @@ import type { EventCatalogue } from '../outbox/event.ts'
 import { causes } from '../outbox/failures.ts'
 import type { ReceivedEvent } from '../publishing/received-event.ts'
 import { withConsumeSpan } from '../telemetry/traces.ts'
-import { createEffects } from './effects.ts'
+import { createEffects, noEffects } from './effects.ts'
 import { CrashSuspected, type FailedTry, type TryPhase, failedTry } from './failure.ts'
-import type { Handler } from './handlers.ts'
+import type { Handler, HandlerContext } from './handlers.ts'
 import type { Job } from './job.ts'
 import type { Keeper } from './keeper.ts'
 import { type EventOutcomes, forgetOutcomes, outcomesOf } from './outcomes.ts'
+import { createRebuilder } from './rebuild.ts'
 import type { InboxStatements } from './statements.ts'
 import type { Store } from './store.ts'
 
@@ -51,6 +52,7 @@ export interface AttemptOptions<Tx> {
 export function createAttempt<Tx>(options: AttemptOptions<Tx>) {
   const { store, statements, consumer, catalogue, handlerTimeoutMs, maxAttempts, keeper, giveUp } = options
   const effectsFor = createEffects(options)
+  const rebuild = createRebuilder(options)
   const run = (tx: Tx, name: keyof InboxStatements, ...params: string[]) =>
     store.run(tx, statements[name], params)
 
@@ -89,28 +91,35 @@ export function createAttempt<Tx>(options: AttemptOptions<Tx>) {
     if (deaths >= deathsInCompany && !job.alone) throw new CrashSuspected('alone', deaths)
   }
 
-  async function finish(tx: Tx, { event }: Job, xid: string): Promise<'applied' | 'stale'> {
+  async function finish(
+    tx: Tx,
+    { event }: Job,
+    xid: string,
+    rebuilt: 'applied' | 'stale' | undefined,
+  ): Promise<'applied' | 'stale'> {
     const outcomes = outcomesOf(event)
     if (outcomes.hasFailed) throw outcomes.failed
     const [now] = await run(tx, 'stillInside')
     if (now?.['xid'] !== xid) throw ended()
+    if (rebuilt !== undefined) {
+      await run(tx, 'endRebuild', consumer, event.id)
+      return rebuilt
+    }
     const stale = outcomes.applied === 0 && outcomes.stale.length > 0
     if (stale) await run(tx, 'markStale', consumer, event.id, outcomes.stale.join('; '))
     return stale ? 'stale' : 'applied'
   }
 
-  async function handle(
-    job: Job,
-    handler: Handler<Tx>,
-    tx: Tx,
-    attempt: number,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const payload: unknown = await validatePayload(catalogue, job.event.type, job.event.payload, 'event.')
+  type Call = Pick<HandlerContext<Tx>, 'tx' | 'attempt' | 'signal'>
+
+  async function handle(received: ReceivedEvent, job: Job, handler: Handler<Tx>, call: Call): Promise<void> {
+    const payload: unknown = await validatePayload(catalogue, received.type, received.payload, 'event.')
     // The same object where nothing changed: what projections note is kept by it.
-    const event: ReceivedEvent = payload === job.event.payload ? job.event : withPayload(job.event, payload)
+    const event = payload === received.payload ? received : withPayload(received, payload)
+    const { projection = null } = job.rebuild ?? {}
+    const effects = projection === null ? effectsFor(call.tx, event.id) : noEffects
     await withConsumeSpan(event, consumer, async () =>
-      handler({ event, tx, effects: effectsFor(tx, event.id), attempt, signal }),
+      handler({ ...call, event, effects, rebuild: projection }),
     )
     if (event !== job.event) Object.assign(outcomesOf(job.event), outcomesOf(event))
   }
@@ -123,6 +132,10 @@ export function createAttempt<Tx>(options: AttemptOptions<Tx>) {
     let phase = 'claim' as TryPhase
     let timer: NodeJS.Timeout | undefined
     let late = false
+    const giveUpHandler = () => {
+      late = true
+      abort.abort(handlerTimeout(handlerTimeoutMs))
+    }
     forgetOutcomes(job.event)
     try {
       return await store.transaction<TryOutcome>(
@@ -131,14 +144,16 @@ export function createAttempt<Tx>(options: AttemptOptions<Tx>) {
           if (typeof claimed === 'string') return { status: 'duplicate', result: claimed }
           if (job.delivery.redelivered && !job.noted) await noteTry(job)
           phase = 'handler'
-          timer = setTimeout(() => {
-            late = true
-            abort.abort(handlerTimeout(handlerTimeoutMs))
-          }, handlerTimeoutMs)
-          await handle(job, handler, tx, claimed.attempt, abort.signal)
-          clearTimeout(timer)
+          const call = { tx, attempt: claimed.attempt, signal: abort.signal }
+          const once = async (event: ReceivedEvent) => {
+            timer = setTimeout(giveUpHandler, handlerTimeoutMs)
+            await handle(event, job, handler, call)
+            clearTimeout(timer)
+          }
+          const rebuilt =
+            job.rebuild === undefined ? void (await once(job.event)) : await rebuild(tx, job.rebuild, once)
           phase = 'commit'
-          const status = await finish(tx, job, claimed.xid)
+          const status = await finish(tx, job, claimed.xid, rebuilt)
           return { status, attempt: claimed.attempt, filled: outcomesOf(job.event).filled }
         },
         { signal: abort.signal, idleLimitMs: handlerTimeoutMs + 60_000 },

@@ -7,7 +7,8 @@ import type { Store } from './store.ts'
 export interface Effects {
   /**
    * Runs `run` unless an effect of this key has finished before, for this consumer. Answers whether it ran now. A finished effect is
-   * not repeated when the event comes again, nor when the transaction of the handler rolls back afterwards.
+   * not repeated when the event comes again, nor when the transaction of the handler rolls back afterwards. While a
+   * projection is rebuilt none runs.
    *
    * At least once: when the process ends after the effect and before that is on record, it runs again. Give the key to
    * the other side as its idempotency key, where it takes one.
@@ -22,6 +23,14 @@ export interface EffectsOptions<Tx> {
   store: Store<Tx>
   consumer: string
   schema: string
+}
+
+/** A rebuild repeats what projections hold, never what went out. */
+export const noEffects: Effects = {
+  async once(key) {
+    checkKey(key)
+    return false
+  },
 }
 
 /** The effects of one try. */

@@ -13,6 +13,11 @@ export interface HandlerContext<Tx, Payload = unknown> {
   readonly tx: Tx
   /** For what happens outside of the database. */
   readonly effects: Effects
+  /**
+   * The projection that is being rebuilt; null for an event that comes live. A rebuild runs the handler for a revision
+   * that it may have handled before: leave out what is not to happen twice. Effects leave themselves out.
+   */
+  readonly rebuild: string | null
   /** Number of this try, from 1. */
   readonly attempt: number
   /** Aborts when the try is given up: `handlerTimeoutMs` is over, or the grace time of a stop. */

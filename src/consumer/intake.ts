@@ -1,6 +1,8 @@
 import { describeError, hasCode } from '../errors.ts'
 import { decodeDelivery, substituteId } from '../publishing/decoder.ts'
+import { within } from '../pause.ts'
 import { brokerUnavailable } from '../publishing/publisher.ts'
+import { decodeRebuild } from '../publishing/rebuild-message.ts'
 import type { ReceivedEvent } from '../publishing/received-event.ts'
 import type { Delivery, DeliveryAnswer, Receiver } from '../publishing/source.ts'
 import type { Telemetry } from '../telemetry/events.ts'
@@ -29,7 +31,7 @@ export interface IntakeOptions<Tx> {
 export interface Intake {
   /** What the source calls. */
   readonly receive: Receiver
-  /** Takes what waits in the database: dead letters that were put back, parked events whose turn it is. */
+  /** Takes what waits in the database: dead letters that were put back, parked events whose turn it is, rebuilds. */
   takeKept(): Promise<void>
 }
 
@@ -135,31 +137,45 @@ export function createIntake<Tx>(options: IntakeOptions<Tx>): Intake {
     }
   }
 
-  function takeOne(message: KeptMessage): void {
-    const { eventId, delivery, attempts } = message
-    if (keptUnderWay.has(eventId)) return
-    let event: ReceivedEvent | null
+  /** Undefined where it cannot be taken, or is under way already. */
+  function takeOne(message: KeptMessage): Promise<unknown> | undefined {
+    const { eventId, delivery } = message
+    if (keptUnderWay.has(eventId)) return undefined
+    let job: Job | undefined
     try {
-      event = decode(delivery)
+      job = message.isRebuild ? rebuildJob(message) : keptJob(decode(delivery), message)
     } catch (error) {
-      void lanes.run(`invalid ${delivery.key}`, () => buryInvalid(delivery, error))
-      return
+      return lanes.run(`invalid ${delivery.key}`, () => buryInvalid(delivery, error))
     }
-    const handler = event === null ? undefined : findHandler(handlers, event.type)
-    if (event === null || handler === undefined) return
+    const handler = job === undefined ? undefined : findHandler(handlers, job.event.type)
+    if (job === undefined || handler === undefined) return undefined
     keptUnderWay.add(eventId)
-    void enqueue(createJob(event, delivery, { kept: true, attempts }), handler).finally(() =>
-      keptUnderWay.delete(eventId),
-    )
+    return enqueue(job, handler).finally(() => keptUnderWay.delete(eventId))
   }
 
-  return {
-    receive,
-    async takeKept() {
-      for (const message of await keeper.toRetry(mostKept)) takeOne(message)
-      for (const message of await parking.due(mostKept)) takeOne(message)
-    },
+  async function takeKept(): Promise<void> {
+    for (;;) {
+      for (const message of await keeper.toRetry(mostKept)) void takeOne(message)
+      for (const message of await parking.due(mostKept)) void takeOne(message)
+      const rebuilds = await keeper.toRebuild(mostKept)
+      const taken = rebuilds.map(takeOne).filter((job) => job !== undefined)
+      // There may be a million more of them; the others wait for the next look.
+      const isFull = rebuilds.length === mostKept && taken.length > 0
+      if (!isFull || !(await within(Promise.all(taken), tuning.pollIntervalMs)) || stopping.aborted) return
+    }
   }
+
+  return { receive, takeKept }
+}
+
+function keptJob(event: ReceivedEvent | null, { delivery, attempts }: KeptMessage): Job | undefined {
+  return event === null ? undefined : createJob(event, delivery, { kept: true, attempts })
+}
+
+function rebuildJob({ eventId, delivery, attempts }: KeptMessage): Job {
+  const rebuild = decodeRebuild(Buffer.from(delivery.body).toString())
+  const event = { ...rebuild.events.at(-1)!, id: eventId }
+  return createJob(event, delivery, { kept: true, attempts, rebuild })
 }
 
 function unavailable(why: string, afterMs = 0): DeliveryAnswer {

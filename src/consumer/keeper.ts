@@ -14,10 +14,19 @@ export interface KeptFacts {
   readonly replay?: number | null
 }
 
+export interface Burial {
+  readonly error: string
+  readonly attempts: number
+  /** The projection that was to be rebuilt; a dead letter that is put back is to do that again. */
+  readonly projection?: string | undefined
+}
+
 export interface KeptMessage {
   readonly eventId: string
   readonly delivery: Delivery
   readonly attempts: number
+  /** The body is a `RebuildMessage`. */
+  readonly isRebuild: boolean
 }
 
 /** Keeps what is not finished: counts of tries, dead letters, parked events, each with its message. */
@@ -28,12 +37,16 @@ export interface Keeper {
   takeBackNote(eventId: string): Promise<void>
   /** Where the event is handled, nothing of its tries is of interest any more. */
   forget(eventId: string): Promise<void>
+  /** The same for a rebuild. */
+  forgetRebuild(eventId: string): Promise<void>
   /** Answers the number of counted failures. */
   recordFailure(facts: KeptFacts, error: string): Promise<number>
   /** False when another copy was applied meanwhile: then there is nothing to keep. */
-  bury(facts: KeptFacts, delivery: Delivery, failure: { error: string; attempts: number }): Promise<boolean>
+  bury(facts: KeptFacts, delivery: Delivery, failure: Burial): Promise<boolean>
   /** Dead letters that somebody put back. */
   toRetry(most: number): Promise<readonly KeptMessage[]>
+  /** What waits for a projection to be rebuilt. */
+  toRebuild(most: number): Promise<readonly KeptMessage[]>
 }
 
 export function createKeeper<Tx>(store: Store<Tx>, statements: InboxStatements, consumer: string): Keeper {
@@ -51,17 +64,23 @@ export function createKeeper<Tx>(store: Store<Tx>, statements: InboxStatements, 
     async forget(eventId) {
       await query('forget', eventId)
     },
+    async forgetRebuild(eventId) {
+      await query('forgetRebuild', eventId)
+    },
     async recordFailure({ eventId, type = '', aggregateType = '', aggregateId = '', revision }, error) {
       const params = [eventId, type, aggregateType, aggregateId, revision?.toString() ?? '', error]
       const [row] = await query('recordFailure', ...params)
       return Number(row?.['attempts'])
     },
-    async bury(facts, delivery, { error, attempts }) {
-      const kept = await query('keep', ...keepParams(facts, delivery, { error, attempts, state: 'dead' }))
+    async bury(facts, delivery, failure) {
+      const kept = await query('keep', ...keepParams(facts, delivery, { ...failure, state: 'dead' }))
       return kept.length > 0
     },
     async toRetry(most) {
-      return (await query('toRetry', String(most))).map(toKeptMessage)
+      return (await query('toRetry', String(most))).map(toAskedMessage)
+    },
+    async toRebuild(most) {
+      return (await query('toRebuild', String(most))).map(toAskedMessage)
     },
   }
 }
@@ -70,7 +89,7 @@ export function createKeeper<Tx>(store: Store<Tx>, statements: InboxStatements, 
 export function keepParams(
   facts: KeptFacts,
   delivery: Delivery,
-  how: { error: string; attempts: number; state: 'dead' | 'parked'; projection?: string },
+  how: Burial & { readonly state: 'dead' | 'parked' },
 ): string[] {
   const { eventId, type = '', aggregateType = '', aggregateId = '', revision, replay } = facts
   return [
@@ -94,5 +113,11 @@ export function toKeptMessage(row: Record<string, unknown>): KeptMessage {
     // Whatever happened to the process that had it is not known: the try is noted first.
     delivery: { ...described, body: Buffer.from(row['body'] as string, 'base64'), redelivered: true },
     attempts: Number(row['attempts']),
+    isRebuild: false,
   }
+}
+
+/** A parked event has a projection too, the one that it waits in: this is about the others. */
+function toAskedMessage(row: Record<string, unknown>): KeptMessage {
+  return { ...toKeptMessage(row), isRebuild: row['projection'] !== null }
 }

@@ -42,7 +42,7 @@ const statements = {
     SET result = 'applied', error = NULL, attempts = p.attempts + 1, processed_at = clock_timestamp()
     WHERE p.consumer = $1::text AND p.event_id = $2::text AND p.result IN ('rejected', 'parked')
       AND EXISTS (SELECT FROM "waybill".consumer_messages AS m
-                  WHERE m.consumer = p.consumer AND m.event_id = p.event_id AND m.state IN ('retry', 'parked'))
+                  WHERE m.consumer = p.consumer AND m.event_id = p.event_id AND m.state IN ('retry', 'parked', 'rebuild'))
     RETURNING p.attempts::text, pg_current_xact_id()::text AS xid`,
 
   /**
@@ -53,6 +53,20 @@ const statements = {
     DELETE FROM "waybill".consumer_messages AS m USING "waybill".processed_events AS p
     WHERE m.consumer = $1::text AND m.event_id = $2::text
       AND p.consumer = m.consumer AND p.event_id = m.event_id AND p.result IN ('applied', 'stale')`,
+
+  /**
+   * $1 consumer, $2 event: a rebuild that is done leaves nothing behind, since no broker can bring it again. Inside the
+   * transaction, so that no other process does it once more.
+   */
+  endRebuild: `
+    DELETE FROM "waybill".processed_events WHERE consumer = $1::text AND event_id = $2::text`,
+
+  /** $1 consumer, $2 event: after the commit; what was asked for anew meanwhile stays. */
+  forgetRebuild: `
+    DELETE FROM "waybill".consumer_messages AS m
+    WHERE m.consumer = $1::text AND m.event_id = $2::text
+      AND NOT EXISTS (SELECT FROM "waybill".processed_events AS p
+                      WHERE p.consumer = m.consumer AND p.event_id = m.event_id)`,
 
   /** $1 consumer, $2 event, $3 note: a revision that was there already. */
   markStale: `
@@ -120,8 +134,14 @@ const statements = {
 
   /** $1 consumer, $2 most: messages that somebody put back, the oldest first. Index consumer_messages_retry. */
   toRetry: `
-    SELECT event_id, delivery::text, encode(body, 'base64') AS body, attempts::text, crashes::text
+    SELECT event_id, delivery::text, encode(body, 'base64') AS body, attempts::text, projection
     FROM "waybill".consumer_messages WHERE consumer = $1::text AND state = 'retry'
+    ORDER BY created_at, event_id LIMIT $2::text::int`,
+
+  /** $1 consumer, $2 most: what the source has of aggregates, for projections to rebuild. Index consumer_messages_retry. */
+  toRebuild: `
+    SELECT event_id, delivery::text, encode(body, 'base64') AS body, attempts::text, projection
+    FROM "waybill".consumer_messages WHERE consumer = $1::text AND state = 'rebuild'
     ORDER BY created_at, event_id LIMIT $2::text::int`,
 } as const
 

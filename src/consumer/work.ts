@@ -78,7 +78,7 @@ export function createWork<Tx>(options: WorkOptions<Tx>) {
     const isLeft = result === 'duplicate' && job.delivery.redelivered
     if (job.kept || job.noted || attemptOf(outcome) > 1 || isLeft) {
       // The event is handled whatever becomes of this; the next delivery tidies up.
-      await keeper.forget(job.event.id).catch((error: unknown) => database.failed(error))
+      await forget(job).catch((error: unknown) => database.failed(error))
     }
     telemetry.emit('consumer.handled', {
       ...reference(job),
@@ -88,6 +88,10 @@ export function createWork<Tx>(options: WorkOptions<Tx>) {
       latencyMs: latencyOf(job),
     })
     return done
+  }
+
+  function forget({ event, rebuild }: Job): Promise<void> {
+    return rebuild === undefined ? keeper.forget(event.id) : keeper.forgetRebuild(event.id)
   }
 
   async function failed(job: Job, { failure, error }: TryOutcome & { status: 'failed' }): Promise<Step> {
@@ -138,7 +142,8 @@ export function createWork<Tx>(options: WorkOptions<Tx>) {
   }
 
   async function dead(job: Job, error: string, attempts = job.attempts): Promise<Step> {
-    const buried = await keeper.bury(facts(job), job.delivery, { error, attempts })
+    const { projection } = job.rebuild ?? {}
+    const buried = await keeper.bury(facts(job), job.delivery, { error, attempts, projection })
     if (buried) {
       telemetry.emit('consumer.dead', { ...{ ...reference(job), attempt: attempts }, consumer, error })
     }

@@ -213,7 +213,7 @@ export function visibleRevision({ projections, reads }: Pick<Facts, 'projections
 /** What somebody decided. */
 export interface Decision {
   readonly action: string
-  /** `note n-42:7`, or the id of an event; null for a decision about many. */
+  /** `note n-42:7`, `projection public_notes`, or the id of an event; null for a decision about many. */
   readonly what: string | null
   readonly eventId: string | null
   readonly decidedBy: string
@@ -232,7 +232,7 @@ export async function listDecisions(
     inSchema(
       `SELECT d.action AS "action", d.event_id::text AS "eventId", d.decided_by AS "decidedBy", d.reason AS "reason",
               d.details AS "details", to_char(d.decided_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "decidedAt",
-              CASE WHEN d.aggregate_id IS NULL THEN d.event_id::text
+              CASE WHEN d.aggregate_id IS NULL THEN coalesce(d.event_id::text, 'projection ' || (d.details ->> 'projection'))
                    ELSE d.aggregate_type || ' ' || d.aggregate_id || coalesce(':' || d.revision, '')
                         || coalesce('#' || NULLIF(d.intent_scope, ''), '') END AS "what"
        FROM "waybill".decisions AS d

@@ -18,6 +18,7 @@ import {
 } from './decisions.ts'
 import { openFactSources } from './fact-sources.ts'
 import { type PublicationKey, checkRevision, checkScope } from './key.ts'
+import { type RebuildOptions, type RebuildReport, rebuildProjection } from './rebuild.ts'
 import { publicationSpec } from './spec.ts'
 import { type Trace, type TraceRequest, keyOfEvent, tracePublication } from './trace.ts'
 
@@ -57,6 +58,13 @@ export interface Diagnosis {
   createIntent(key: RevisionKey, options: IntentOptions): Promise<DecidedIntent>
   /** Repeats exactly one key. @throws USAGE_INVALID, ACTION_REFUSED */
   replay(key: RevisionKey, options: Omit<ReplayOptions, 'visibleRevision'>): Promise<Replay>
+  /**
+   * Applies what the source has to a projection again, by the consumer that is at work, and waits until it has.
+   *
+   * @throws USAGE_INVALID, CONFIGURATION_INVALID, PERMISSION_DENIED; ACTION_REFUSED when no process of the consumer is
+   *   at work
+   */
+  rebuild(projection: string, options?: RebuildOptions): Promise<RebuildReport>
   /** What was decided, the newest first. */
   decisions(filter?: {
     limit?: number
@@ -103,6 +111,7 @@ export function createDiagnosis(options: DiagnosisOptions): Diagnosis {
       const shown = visibleRevision(await collectFacts(sources, key, publication))
       return replay(sources.outbox, publication, key, { ...how, visibleRevision: shown })
     },
+    rebuild: (projection, how) => rebuildProjection(sources, publications, projection, how),
     decisions: (filter) => listDecisions(sources.outbox, filter),
     async close() {
       await Promise.all([close(), db.close()])

@@ -71,7 +71,8 @@ const actionTexts: Readonly<Record<Action, string>> = {
     'Find out whether the consumer runs, and whether it reads what the relay hands over; its next delivery changes nothing twice.',
   'find-gap':
     'Find the revision that is missing before it. If it will never come, "waybill consumer release" lets the projection go on without it, with a reason.',
-  'rebuild-projection': 'Rebuild the projection, or replay exactly this key.',
+  'rebuild-projection':
+    'Rebuild what the projection shows of it, from the source; a replay changes nothing, since the consumer is done with this event.',
   'make-conditional':
     'Make applying conditional by the key. Remove the duplicate only by a rule that its owner confirms.',
   'repair-read': 'Find out what this read really reads; show the delay, or read the canonical source.',
@@ -104,8 +105,13 @@ export function safeCommand(verdict: Verdict, key: TraceKey, facts: Facts): stri
       return key.revision === null
         ? `waybill trace ${which}`
         : `waybill trace ${place} ${missingBefore(key, facts)}${scope}`
+    case 'rebuild-projection': {
+      const name = oldProjection(facts, key)
+      return name === undefined
+        ? `waybill trace ${which}`
+        : `waybill projection rebuild ${quoted(name)} --aggregate ${place}`
+    }
     case 'repair-consumer':
-    case 'rebuild-projection':
       return `waybill replay ${which} --reason "…"`
     default:
       return `waybill trace ${which}`
@@ -131,6 +137,16 @@ function missingBefore({ revision }: PublicationKey, { projections }: Facts): bi
     .filter((missing) => missing < revision)
   if (next.length > 0) return next.reduce((least, one) => (one < least ? one : least))
   return revision > 0n ? revision - 1n : revision
+}
+
+/** The projection that shows less than this revision. */
+function oldProjection({ projections }: Facts, { revision }: TraceKey): string | undefined {
+  if (revision === null) return undefined
+  return projections.find(({ fact }) => {
+    const shown = valueOf(fact)
+    if (shown === undefined) return false
+    return shown.revision === null || BigInt(shown.revision) < revision || shown.rows === 0
+  })?.name
 }
 
 /** As a shell reads it. */

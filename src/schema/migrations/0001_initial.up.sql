@@ -182,11 +182,11 @@ COMMENT ON TABLE "waybill".processed_events IS
 CREATE INDEX processed_events_processed_at ON "waybill".processed_events (consumer, processed_at);
 
 -- Messages that a consumer could not finish yet: tries are counted here, so that they survive a restart.
--- failing: will be tried again, the broker has it. dead, retry, parked: acknowledged, so the message is kept whole.
+-- failing: tried again, the broker has it. dead, retry, parked: acknowledged, so kept whole. rebuild: from the source.
 CREATE TABLE "waybill".consumer_messages (
   consumer       text        NOT NULL CHECK (char_length(consumer) BETWEEN 1 AND 100),
   event_id       text        NOT NULL CHECK (char_length(event_id) BETWEEN 1 AND 255),
-  state          text        NOT NULL CHECK (state IN ('failing', 'dead', 'retry', 'parked')),
+  state          text        NOT NULL CHECK (state IN ('failing', 'dead', 'retry', 'parked', 'rebuild')),
   event_type     text,
   aggregate_type text,
   aggregate_id   text,
@@ -205,8 +205,8 @@ CREATE TABLE "waybill".consumer_messages (
 );
 COMMENT ON COLUMN "waybill".consumer_messages.crashes IS
   'tries that began and of which no end is known: the process may have died of them';
-COMMENT ON COLUMN "waybill".consumer_messages.delivery IS 'the message as the broker delivered it, without its body';
-CREATE INDEX consumer_messages_retry ON "waybill".consumer_messages (consumer) WHERE state = 'retry';
+COMMENT ON COLUMN "waybill".consumer_messages.delivery IS 'the message as it was delivered, without its body';
+CREATE INDEX consumer_messages_retry ON "waybill".consumer_messages (consumer, state, created_at, event_id) WHERE state IN ('retry', 'rebuild');
 CREATE INDEX consumer_messages_dead ON "waybill".consumer_messages (consumer, changed_at, event_id) WHERE state IN ('dead', 'retry');
 CREATE INDEX consumer_messages_parked
   ON "waybill".consumer_messages (consumer, projection, aggregate_type, aggregate_id, revision)

@@ -1,0 +1,377 @@
+import { describe, expect, test } from 'vitest'
+import { reject } from '../../src/consumer/index.ts'
+import { deferred } from '../consumer/harness.ts'
+import { grantsFor } from '../schema/grants.ts'
+import { createWorld, database } from './fixtures/rebuilding.ts'
+
+const ids = Array.from({ length: 25 }, (_, i) => `n-${String(i).padStart(2, '0')}`)
+
+describe('a damaged projection', () => {
+  test('is right again, and nothing else has happened twice', async () => {
+    const world = await createWorld()
+    for (const id of ids) await world.publish(id, 2)
+    const before = await world.shown()
+    const told = world.effects.length
+    await database.query(`DELETE FROM ${world.table} WHERE id < 'n-10'`)
+    await database.query(`UPDATE ${world.table} SET body = 'nonsense' WHERE id > 'n-20'`)
+    // Also what the projection has forgotten altogether.
+    await database.query(
+      `DELETE FROM "waybill".projection_revisions WHERE projection = $1 AND aggregate_id = 'n-15'`,
+      [world.notes.name],
+    )
+    expect(await world.shown()).not.toEqual(before)
+
+    const progress: number[] = []
+    const report = await world.rebuild({
+      batch: 7,
+      onProgress: (n) => progress.push(n),
+      reason: 'lost rows',
+      by: 'me',
+    })
+    expect(report).toEqual({
+      projection: world.notes.name,
+      publications: [
+        {
+          ...{ publication: 'note', consumer: world.consumer.name, read: 25, rebuilt: 25, waiting: 0 },
+          ...{ dead: 0, deadReason: null, tooLarge: 0, notInSource: 0 },
+        },
+      ],
+      ...{ complete: true, stopped: null },
+    })
+    expect(await world.shown()).toEqual(before)
+    expect(progress.at(-1)).toBe(25)
+    for (const id of ids) {
+      expect(await world.rebuilt(id)).toEqual([2])
+      expect(await world.revision(id)).toBe(2n)
+    }
+    expect(world.effects).toHaveLength(told)
+    expect(await world.left()).toBe(0)
+    const { symptoms } = await world.diagnosis.audit('note')
+    expect(Object.keys(symptoms)).toEqual(['intent-missing'])
+    expect(await world.diagnosis.decisions({ limit: 1 })).toMatchObject([
+      { action: 'rebuilt', what: `projection ${world.notes.name}`, reason: 'lost rows', decidedBy: 'me' },
+    ])
+  })
+
+  test('of one aggregate is rebuilt alone', async () => {
+    const world = await createWorld()
+    for (const id of ids.slice(0, 3)) await world.publish(id, 1)
+    await database.query(`DELETE FROM ${world.table}`)
+    const report = await world.rebuild({ aggregate: ['note', 'n-01'] })
+    expect(report.publications).toMatchObject([{ read: 1, rebuilt: 1, notInSource: null }])
+    expect(await world.shown()).toEqual({ 'n-01': world.text('n-01', 1) })
+    expect(await world.diagnosis.decisions({ aggregate: ['note', 'n-01'] })).toMatchObject([
+      { action: 'rebuilt' },
+    ])
+  })
+
+  test('keeps what the source does not have, and counts it', async () => {
+    const world = await createWorld()
+    for (const id of ids.slice(0, 5)) await world.publish(id, 1)
+    await database.query(`DELETE FROM ${world.source} WHERE id <= 'n-01'`)
+    expect((await world.rebuild()).publications).toMatchObject([{ read: 3, rebuilt: 3, notInSource: 2 }])
+    expect(Object.keys(await world.shown())).toHaveLength(5)
+  })
+
+  test('is rebuilt by a consumer with a format of its own', async () => {
+    const world = await createWorld({ consumer: { decode: () => null } })
+    await world.save('n-1', 4)
+    await world.rebuild()
+    expect(await world.shown()).toEqual({ 'n-1': world.text('n-1', 4) })
+  })
+})
+
+describe.each(['latest', 'contiguous'] as const)('in the mode %s', (mode) => {
+  test('the row of a source with the latest only is applied, whatever the projection has', async () => {
+    const world = await createWorld({ mode })
+    await world.publish('same', 3)
+    await world.save('never', 7)
+    await world.publish('behind', 2)
+    await world.save('behind', 9)
+    await world.save('zero', 0)
+    await database.query(`DELETE FROM ${world.table}`)
+    expect(await world.rebuild()).toMatchObject({ complete: true })
+    for (const [id, revision] of Object.entries({ same: 3, never: 7, behind: 9, zero: 0 })) {
+      expect((await world.shown())[id]).toBe(world.text(id, revision))
+      expect(await world.rebuilt(id)).toEqual([revision])
+      expect(await world.revision(id)).toBe(BigInt(revision))
+    }
+    // Live goes on from there.
+    await world.deliver('never', 8)
+    expect(await world.revision('never')).toBe(8n)
+  })
+
+  test('all that a source with the history has is applied in turn, also over its gaps', async () => {
+    const world = await createWorld({ mode, keeps: 'history' })
+    await world.publish('a', 5)
+    await world.publish('b', 3)
+    for (const n of [4, 6, 7, 11]) await world.save('gaps', n)
+    await database.query(`DELETE FROM ${world.table}`)
+    // Pages end in the middle of aggregates.
+    const report = await world.rebuild({ batch: 2 })
+    expect(report.publications).toMatchObject([{ read: 3, rebuilt: 3 }])
+    expect(await world.rebuilt('a')).toEqual([1, 2, 3, 4, 5])
+    expect(await world.rebuilt('b')).toEqual([1, 2, 3])
+    expect(await world.rebuilt('gaps')).toEqual([4, 6, 7, 11])
+    expect(await world.shown()).toEqual({
+      ...{ a: world.text('a', 5), b: world.text('b', 3), gaps: world.text('gaps', 11) },
+    })
+    expect(await world.left()).toBe(0)
+  })
+
+  test('a newer live revision wins', async () => {
+    const world = await createWorld({ mode })
+    await world.publish('n', 3)
+    await world.save('n', 2)
+    expect((await world.rebuild()).publications).toMatchObject([{ read: 1, rebuilt: 1 }])
+    expect(await world.rebuilt('n')).toEqual([])
+    expect(await world.shown()).toEqual({ n: world.text('n', 3) })
+    expect(await world.left()).toBe(0)
+  })
+
+  test('a live revision that comes while an aggregate is rebuilt waits for it and is applied', async () => {
+    const [begun, go] = [deferred(), deferred()]
+    const world = await createWorld({
+      ...{ mode, keeps: 'history' },
+      before: async ({ event, rebuild }) => {
+        if (rebuild === null || event.revision !== 2n) return
+        begun.resolve()
+        await go.promise
+      },
+    })
+    await world.publish('n', 3)
+    const rebuilding = world.rebuild()
+    await begun.promise
+    await world.save('n', 4)
+    const live = world.deliver('n', 4)
+    // Readers see the old row meanwhile, not that of a revision that was applied again.
+    expect(await world.shown()).toEqual({ n: world.text('n', 3) })
+    go.resolve()
+    await Promise.all([rebuilding, live])
+    expect(await world.rebuilt('n')).toEqual([1, 2, 3])
+    expect(await world.shown()).toEqual({ n: world.text('n', 4) })
+    expect(await world.revision('n')).toBe(4n)
+  })
+
+  test('live events of all go on while two rebuild at once, twice', { timeout: 120_000 }, async () => {
+    const world = await createWorld({ mode, keeps: 'history', processes: 2 })
+    for (const id of ids) await world.publish(id, 2)
+    await database.query(`UPDATE ${world.table} SET body = 'nonsense'`)
+    let ended = false
+    const newest = new Map(ids.map((id) => [id, 2]))
+    const live = (async () => {
+      for (let n = 3; !ended || n <= 5; n++)
+        for (const id of ids) {
+          await world.save(id, n)
+          await world.deliver(id, n)
+          newest.set(id, n)
+        }
+    })()
+    for (let round = 0; round < 2; round++) {
+      const both = await Promise.all([1, 2].map(() => world.rebuild({ batch: 10, mostWaiting: 10 })))
+      for (const report of both) expect(report).toMatchObject({ complete: true, stopped: null })
+    }
+    ended = true
+    await live
+    for (const id of ids) {
+      expect((await world.shown())[id]).toBe(world.text(id, newest.get(id)!))
+      expect(await world.revision(id)).toBe(BigInt(newest.get(id)!))
+    }
+    expect(await world.left()).toBe(0)
+  })
+})
+
+describe('a rebuild', () => {
+  test('that is interrupted tells what is done, and the same again does the rest', async () => {
+    const go = deferred()
+    const stop = new AbortController()
+    const world = await createWorld({ before: ({ rebuild }) => (rebuild === null ? undefined : go.promise) })
+    for (const id of ids) await world.publish(id, 1)
+    await database.query(`DELETE FROM ${world.table}`)
+    // No more waits at once than may, although the consumer takes none.
+    const interrupted = world.rebuild({ batch: 5, mostWaiting: 10, signal: stop.signal })
+    const waiting = () =>
+      database.rows(`SELECT FROM "waybill".consumer_messages WHERE consumer = $1 AND state = 'rebuild'`, [
+        world.consumer.name,
+      ])
+    await expect.poll(async () => (await waiting()).length).toBe(10)
+    stop.abort()
+    expect(await interrupted).toMatchObject({
+      ...{ complete: false, stopped: 'interrupted' },
+      publications: [{ read: 10, rebuilt: 0, waiting: 10, notInSource: null }],
+    })
+    go.resolve()
+    expect(await world.rebuild({ batch: 5, mostWaiting: 10 })).toMatchObject({
+      ...{ complete: true, publications: [{ read: 25, rebuilt: 25, waiting: 0 }] },
+    })
+    expect(Object.keys(await world.shown())).toHaveLength(25)
+    expect(await world.left()).toBe(0)
+  })
+
+  test('goes on from one look of the consumer to the next', { timeout: 24_000 }, async () => {
+    // Five looks, of which the consumer waits for one only.
+    const world = await createWorld({ consumer: { pollIntervalMs: 8_000 } })
+    await database.query(
+      `INSERT INTO ${world.source} SELECT 'm-' || n, 1, 'text' FROM generate_series(1, 450) AS n`,
+    )
+    expect(await world.rebuild()).toMatchObject({ publications: [{ read: 450, rebuilt: 450 }] })
+  })
+
+  test('that a handler refuses is a dead letter, the projection stays as it was, and it can be put back', async () => {
+    let broken = true
+    const world = await createWorld({
+      before: ({ rebuild }) => {
+        if (broken && rebuild !== null) throw reject('no such tenant')
+      },
+    })
+    await world.publish('n', 2)
+    const report = await world.rebuild()
+    expect(report).toMatchObject({
+      ...{ complete: false, stopped: null },
+      publications: [{ read: 1, rebuilt: 0, dead: 1, deadReason: 'no such tenant' }],
+    })
+    expect(await world.revision('n')).toBe(2n)
+    const [dead] = await database.rows(
+      `SELECT event_id, origin FROM "waybill".consumer_dead_letters WHERE consumer = $1`,
+      [world.consumer.name],
+    )
+    expect(dead).toMatchObject({ origin: `rebuild:${world.notes.name}` })
+    broken = false
+    await database.query(`DELETE FROM ${world.table}`)
+    await database.query(
+      `UPDATE "waybill".consumer_messages SET state = 'retry', attempts = 0, crashes = 0 WHERE consumer = $1`,
+      [world.consumer.name],
+    )
+    await world.consumer.until('consumer.handled', ({ eventId }) => eventId === dead!['event_id'])
+    expect(await world.rebuilt('n')).toEqual([2])
+    expect(await world.left()).toBe(0)
+
+    // Or by the same command.
+    broken = true
+    expect((await world.rebuild()).publications[0]!.dead).toBe(1)
+    broken = false
+    expect(await world.rebuild()).toMatchObject({ complete: true, publications: [{ rebuilt: 1, dead: 0 }] })
+    expect(await world.left()).toBe(0)
+  })
+
+  test('ends when everything dies, and says why', async () => {
+    const world = await createWorld({
+      before: () => {
+        throw reject('nothing will do')
+      },
+    })
+    await database.query(
+      `INSERT INTO ${world.source} SELECT 'm-' || lpad(n::text, 4, '0'), 1, 'text' FROM generate_series(1, 400) AS n`,
+    )
+    const report = await world.rebuild({ batch: 20, mostWaiting: 40 })
+    expect(report).toMatchObject({ complete: false, stopped: 'dead-letters' })
+    expect(report.publications[0]).toMatchObject({ deadReason: 'nothing will do' })
+    expect(report.publications[0]!.dead).toBeGreaterThanOrEqual(100)
+    expect(report.publications[0]!.read).toBeLessThan(250)
+  })
+
+  test('whose handler does not apply the projection changes nothing and says so', async () => {
+    const world = await createWorld()
+    await world.publish('n', 2)
+    const other = world.diagnose({ projections: ['another'] })
+    const report = await other.rebuild('another')
+    expect(report.publications[0]!.deadReason).toMatch(
+      /handler of "note.published" did not apply revision 2 to the projection "another".*name the consumer that does/,
+    )
+    expect(
+      await database.rows(`SELECT FROM "waybill".projection_revisions WHERE projection = 'another'`),
+    ).toEqual([])
+  })
+
+  test('whose handler swallows the error of a write leaves the projection as it was', async () => {
+    let broken = false
+    const world = await createWorld({
+      before: async ({ tx }) => {
+        if (broken) await tx.query('SELECT 1/0').catch(() => undefined)
+      },
+    })
+    await world.publish('n', 2)
+    broken = true
+    expect((await world.rebuild()).publications).toMatchObject([{ rebuilt: 0, dead: 1 }])
+    expect(await world.revision('n')).toBe(2n)
+    expect(await world.shown()).toEqual({ n: world.text('n', 2) })
+  })
+
+  test('ends when the consumer goes, with what waits', async () => {
+    const begun = deferred()
+    const world = await createWorld({
+      before: async ({ rebuild, signal }) => {
+        if (rebuild === null) return
+        begun.resolve()
+        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
+      },
+    })
+    await world.publish('n', 1)
+    const rebuilding = world.rebuild({ patienceMs: 1 })
+    await begun.promise
+    await world.consumer.stop({ graceMs: 1 })
+    expect(await rebuilding).toMatchObject({
+      ...{ stopped: 'no-consumer', publications: [{ read: 1, rebuilt: 0, waiting: 1 }] },
+    })
+    await expect(world.rebuild()).rejects.toMatchObject({
+      code: 'ACTION_REFUSED',
+      message: expect.stringMatching(
+        /^no process of the consumer "list-\w+" that handles "note.published" is at work/,
+      ) as string,
+    })
+  })
+
+  test('that cannot be is refused in one sentence, and decides nothing', async () => {
+    const world = await createWorld()
+    const { name } = world.notes
+    const before = await database.rows('SELECT FROM "waybill".decisions')
+    const refusal = (changed: object, projection = name, how = {}) =>
+      expect(world.diagnose(changed).rebuild(projection, how)).rejects
+    await refusal({}, name.toUpperCase()).toThrow(`did you mean "${name}"?`)
+    await refusal({}, 'x').toThrow(`no publication names the projection "x", expected one of ${name}`)
+    await refusal({ projections: [] }).toThrow('name it under "projections" of the publication')
+    await refusal({ intent: { eventType: 'note.published' } }).toThrow(
+      'configure intent.eventType and intent.payload',
+    )
+    await refusal({ consumers: [] }).toThrow('names no consumer in the database of the projection')
+    await refusal({}, name, { consumer: 'liszt' }).toThrow(
+      `unknown consumer "liszt", expected one of ${world.consumer.name}`,
+    )
+    await refusal({}, name, { aggregate: ['order', 'o-1'] }).toThrow('is of note, not of "order"')
+    await refusal({}, name, { reason: ' ' }).toMatchObject({ code: 'USAGE_INVALID' })
+    const second = await createWorld()
+    await refusal({ consumers: [world.consumer.name, second.consumer.name] }).toThrow(
+      /several consumers handle .* say by --consumer/,
+    )
+    expect(await database.rows('SELECT FROM "waybill".decisions')).toEqual(before)
+  })
+
+  test('of a source that cannot be read says so', async () => {
+    const world = await createWorld()
+    const { name } = world.notes
+    await world.save('n', 1)
+    const failure = (changed: object, url?: string) =>
+      expect(world.diagnose(changed, url).rebuild(name)).rejects
+    await failure({ source: { table: 'nowhere' } }).toThrow(
+      /the source nowhere of the publication "note" cannot be read/,
+    )
+    const intent = { eventType: 'note.published', payload: 'nothing_of_it' }
+    await failure({ intent }).toThrow(/correct "source" or "intent.payload" of its configuration/)
+    await failure({ intent: { ...intent, payload: 'NULL' } }).toThrow(
+      /gives no payload \(null\) for revision 1 of "n"/,
+    )
+    const role = `reader_${name.slice(-8)}`
+    await database.query(
+      `CREATE ROLE ${role} LOGIN PASSWORD 'x';
+${grantsFor(database, 'consumer', role).join('')}`,
+    )
+    const url = new URL(database.url)
+    ;[url.username, url.password] = [role, 'x']
+    await failure({}, url.href).toMatchObject({
+      code: 'PERMISSION_DENIED',
+      message: expect.stringMatching(
+        /cannot be read.*grant SELECT on it to the role of this connection/,
+      ) as string,
+    })
+  })
+})
