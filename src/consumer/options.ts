@@ -39,7 +39,7 @@ export const consumerSpec = object({
     ),
   pollIntervalMs: integer({ min: 10, max: hourMs })
     .default(5_000)
-    .describe('Pause between two looks for dead letters that somebody put back.'),
+    .describe('Pause between two looks for dead letters that somebody put back, and for rebuilds.'),
   stopGraceMs: integer({ min: 0, max: 600_000 })
     .default(15_000)
     .describe('Time for the handlers that are under way at a clean stop.'),
