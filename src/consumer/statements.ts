@@ -138,11 +138,17 @@ const statements = {
     FROM "waybill".consumer_messages WHERE consumer = $1::text AND state = 'retry'
     ORDER BY created_at, event_id LIMIT $2::text::int`,
 
-  /** $1 consumer, $2 most: what the source has of aggregates, for projections to rebuild. Index consumer_messages_retry. */
+  /**
+   * $1 consumer, $2 most: what the source has of aggregates, for projections to rebuild. In any order, so that two
+   * processes do not wait for each other, and some that fail hold nobody up. Index consumer_messages_retry.
+   */
   toRebuild: `
     SELECT event_id, delivery::text, encode(body, 'base64') AS body, attempts::text, projection
-    FROM "waybill".consumer_messages WHERE consumer = $1::text AND state = 'rebuild'
-    ORDER BY created_at, event_id LIMIT $2::text::int`,
+    FROM "waybill".consumer_messages WHERE consumer = $1::text AND event_id = ANY (ARRAY(
+      SELECT w.event_id FROM (
+        SELECT m.event_id FROM "waybill".consumer_messages AS m WHERE m.consumer = $1::text AND m.state = 'rebuild'
+        ORDER BY m.created_at, m.event_id LIMIT 1000
+      ) AS w ORDER BY random() LIMIT $2::text::int))`,
 } as const
 
 export type InboxStatements = Readonly<Record<keyof typeof statements, string>>

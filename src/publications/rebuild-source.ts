@@ -1,15 +1,17 @@
 import type { Connection } from '../database/connection.ts'
 import { sqlState } from '../database/failures.ts'
+import { inSchema } from '../database/identifiers.ts'
 import { WaybillError } from '../errors.ts'
 import type { RebuildRevision } from '../publishing/rebuild-message.ts'
 import { show } from '../wording.ts'
+import type { Database } from './collect.ts'
 import { revisionOf, typeOfId } from './facts/source.ts'
 import type { Publication } from './publication.ts'
 
 /** One aggregate of a source. */
 export interface SourceAggregate {
   readonly id: string
-  /** In rising order. Null: together they are too large for one message. */
+  /** Those that were handed over, in rising order. Null: together they are too large for one message. */
   readonly revisions: readonly RebuildRevision[] | null
 }
 
@@ -17,6 +19,7 @@ interface Row {
   id: string
   revision: string
   body: string | null
+  isOut: boolean
 }
 
 /** The whole history of one aggregate is one message. */
@@ -29,24 +32,30 @@ const mostBytes = 64 * 1024 * 1024
  * @throws CONFIGURATION_INVALID, PERMISSION_DENIED, DATABASE_UNREACHABLE
  */
 export async function* readSource(
-  db: Connection,
+  { db, schema }: Database,
   publication: Publication,
   { batch, id = null }: { batch: number; id?: string | null },
 ): AsyncGenerator<readonly SourceAggregate[]> {
   const isHistory = publication.source.keeps === 'history'
   const statement = await told(publication, async () =>
-    pageStatement(publication, await typeOfId(db, publication)),
+    inSchema(pageStatement(publication, await typeOfId(db, publication)), schema),
   )
   let open: Collected | undefined
   let last: Row | undefined
   do {
-    const values = [last?.id ?? null, batch, id, ...(isHistory ? [last?.revision ?? null] : [])]
+    const values = [
+      last?.id ?? null,
+      batch,
+      id,
+      publication.name,
+      ...(isHistory ? [last?.revision ?? null] : []),
+    ]
     const { rows } = await told(publication, () => db.query<Row>(statement, values))
     last = rows.length < batch ? undefined : rows.at(-1)
     const page: Collected[] = open === undefined ? [] : [open]
     for (const row of rows) {
       if (page.at(-1)?.id !== row.id) page.push({ id: row.id, revisions: [], bytes: 0 })
-      collect(page.at(-1)!, row, publication)
+      if (row.isOut) collect(page.at(-1)!, row, publication)
     }
     // The next page may have more of the last one.
     open = isHistory && last !== undefined ? page.pop() : undefined
@@ -73,8 +82,10 @@ function collect(into: Collected, { id, revision, body }: Row, publication: Publ
 }
 
 /**
- * $1 the last id of the page before, $2 how many rows, $3 only this id, $4 the last revision where all are kept. The
- * payload is the operator's own SQL, from the configuration.
+ * $1 the last id of the page before, $2 how many rows, $3 only this id, $4 aggregate type, $5 the last revision where
+ * all are kept. The payload is the operator's own SQL, from the configuration. What was not handed over is not to be
+ * shown: nobody has decided so, or it comes live. Without a row retention has removed it, and the head knows it.
+ * Indexes: that of the id, outbox_events_revision, the primary key of the heads.
  */
 function pageStatement(publication: Publication, type: string): string {
   const { from, id, keeps } = publication.source
@@ -82,12 +93,23 @@ function pageStatement(publication: Publication, type: string): string {
   const beyond = `s.${id} > $1::text::${type}`
   const start =
     keeps === 'history'
-      ? `(${beyond} OR (s.${id} = $1::text::${type} AND ${revision} > $4::text::numeric))`
+      ? `(${beyond} OR (s.${id} = $1::text::${type} AND ${revision} > $5::text::numeric))`
       : beyond
   return `
   SELECT s.${id}::text AS "id", ${revision}::bigint::text AS "revision",
-         (${publication.intent?.payload})::jsonb::text AS "body"
+         CASE WHEN waybill_out.waybill_is_out THEN (${publication.intent?.payload})::jsonb::text END AS "body",
+         waybill_out.waybill_is_out AS "isOut"
   FROM ${from} AS s
+  CROSS JOIN LATERAL (
+    SELECT coalesce(
+      (SELECT e.processed_at IS NOT NULL FROM "waybill".outbox_events AS e
+       WHERE e.aggregate_type = $4::text AND e.aggregate_id = s.${id}::text AND e.revision = ${revision}::bigint
+         AND e.intent_scope = ''),
+      (SELECT h.relayed_revision >= ${revision}::bigint FROM "waybill".publication_heads AS h
+       WHERE h.aggregate_type = $4::text AND h.aggregate_id = s.${id}::text AND h.intent_scope = ''),
+      false) AS waybill_is_out
+    OFFSET 0
+  ) AS waybill_out
   WHERE ($1::text IS NULL OR ${start}) AND ($3::text IS NULL OR s.${id} = $3::text::${type})
     AND s.${publication.source.revision} IS NOT NULL
   ORDER BY s.${id}${keeps === 'history' ? `, ${revision}` : ''} LIMIT $2::int`

@@ -43,6 +43,8 @@ export interface RebuiltPublication {
   /** Dead letters of the consumer since the rebuild began, and why one of them died. */
   readonly dead: number
   readonly deadReason: string | null
+  /** Those of which the source has no revision that was handed over: left alone. */
+  readonly notPublished: number
   /** Those whose history is larger than 64 MiB: left alone. */
   readonly tooLarge: number
   /** Aggregates that the projection knows and the source does not: left alone. Null: not counted. */
@@ -64,9 +66,9 @@ const mostDead = 100
 const lookEveryMs = 100
 
 /**
- * Applies what the source has to a projection again, by the consumer that is at work, while live events go on. Reads
- * the source page by page, lets so many aggregates wait for the consumer at once, and ends when it has taken the last.
- * Asked for twice, at once or one after the other, it does no harm.
+ * Applies what the source has, as far as it was handed over, to a projection again, by the consumer that is at work,
+ * while live events go on. Reads the source page by page, lets so many aggregates wait for the consumer at once, and
+ * ends when it has taken the last. Asked for twice, at once or one after the other, it does no harm.
  *
  * @throws USAGE_INVALID for an unknown projection, or where the consumer cannot be told
  * @throws CONFIGURATION_INVALID, PERMISSION_DENIED for a source that cannot be read
@@ -208,9 +210,10 @@ async function rebuildOne(
   } = options
   const id = options.aggregate?.[1] ?? null
   let read = 0
+  let notPublished = 0
   let tooLarge = 0
   let state: TargetState = { waiting: 0, dead: 0, reason: null, isAlive: true }
-  const rebuilt = () => Math.max(0, read - tooLarge - state.waiting - state.dead)
+  const rebuilt = () => Math.max(0, read - notPublished - tooLarge - state.waiting - state.dead)
 
   /** Waits until so few are left; answers why it is of no use to wait on. */
   async function waitFor(most: number): Promise<RebuildReport['stopped']> {
@@ -229,16 +232,17 @@ async function rebuildOne(
   }
 
   async function give(): Promise<RebuildReport['stopped']> {
-    for await (const page of readSource(sources.outbox.db, publication, { batch, id })) {
+    for await (const page of readSource(sources.outbox, publication, { batch, id })) {
       if (signal.aborted) return 'interrupted'
       const messages = page.flatMap(({ id: aggregateId, revisions }): RebuildMessage[] =>
-        revisions === null
+        revisions === null || revisions.length === 0
           ? []
           : [{ projection, eventType, aggregateType: publication.name, aggregateId, revisions }],
       )
       await target.put(messages)
       read += page.length
-      tooLarge += page.length - messages.length
+      tooLarge += page.filter(({ revisions }) => revisions === null).length
+      notPublished += page.filter(({ revisions }) => revisions?.length === 0).length
       const stopped = await waitFor(Math.max(0, mostWaiting - batch))
       if (stopped !== null) return stopped
     }
@@ -250,7 +254,7 @@ async function rebuildOne(
   const notInSource =
     stopped === null && id === null ? await countNotInSource(sources, publication, target, signal) : null
   const { waiting, dead, reason: deadReason } = state
-  const counts = { read, rebuilt: rebuilt(), waiting, dead, deadReason, tooLarge, notInSource }
+  const counts = { read, rebuilt: rebuilt(), waiting, dead, deadReason, notPublished, tooLarge, notInSource }
   return { report: { publication: publication.name, consumer, ...counts }, stopped }
 }
 

@@ -59,7 +59,18 @@ function tell(output: Output, { publications, stopped }: RebuildReport): void {
 }
 
 function tellOne(output: Output, one: RebuiltPublication): void {
-  const { publication, consumer, rebuilt, read, waiting, dead, deadReason, tooLarge, notInSource } = one
+  const {
+    publication,
+    consumer,
+    rebuilt,
+    read,
+    waiting,
+    dead,
+    deadReason,
+    notPublished,
+    tooLarge,
+    notInSource,
+  } = one
   const color = rebuilt === read ? 'green' : 'yellow'
   output.print(
     output.paint(
@@ -72,6 +83,8 @@ function tellOne(output: Output, one: RebuiltPublication): void {
     output.print(`  ${plural(dead, 'dead letter')} of the consumer: ${printable(deadReason ?? '')}`)
     output.print(`  waybill consumer dead list --consumer ${printable(consumer)}`)
   }
+  if (notPublished > 0)
+    output.print(`  left alone ${plural(notPublished, 'aggregate')}: no revision that was handed over`)
   if (tooLarge > 0)
     output.print(`  left alone ${plural(tooLarge, 'aggregate')}: a history larger than 64 MiB`)
   if (notInSource !== null && notInSource > 0)
