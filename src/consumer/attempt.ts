@@ -150,8 +150,9 @@ export function createAttempt<Tx>(options: AttemptOptions<Tx>) {
             await handle(event, job, handler, call)
             clearTimeout(timer)
           }
-          const rebuilt =
-            job.rebuild === undefined ? void (await once(job.event)) : await rebuild(tx, job.rebuild, once)
+          let rebuilt: 'applied' | 'stale' | undefined
+          if (job.rebuild === undefined) await once(job.event)
+          else rebuilt = await rebuild(tx, job.rebuild, once)
           phase = 'commit'
           const status = await finish(tx, job, claimed.xid, rebuilt)
           return { status, attempt: claimed.attempt, filled: outcomesOf(job.event).filled }

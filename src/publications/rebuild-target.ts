@@ -115,7 +115,7 @@ const putStatement = `
  * $1 consumer, $2 projection, $3 since when, $4 event type, $5 the most. Indexes consumer_messages_retry and
  * consumer_messages_dead, and the primary key of the few processes.
  */
-const lookStatement = `
+export const lookStatement = `
   SELECT (SELECT count(*)::int FROM (
             SELECT FROM "waybill".consumer_messages AS m
             WHERE m.consumer = $1::text AND m.state = 'rebuild' AND m.projection = $2::text LIMIT $5::int) AS w) AS "waiting",

@@ -1,3 +1,5 @@
+import { createInboxStatements } from '../../src/consumer/statements.ts'
+import { lookStatement } from '../../src/publications/rebuild-target.ts'
 import { beforeEach, describe, expect, it } from 'vitest'
 import {
   frontierStatement,
@@ -38,7 +40,7 @@ async function fill(count: number): Promise<void> {
   )
   await database.query(
     `INSERT INTO "waybill".consumer_messages (consumer, event_id, state, projection, aggregate_type, aggregate_id, revision, delivery, body)
-     SELECT c, n || '-' || $1, (ARRAY['dead', 'parked', 'failing'])[1 + n % 3], 'p', 'x', n::text, 1, '{}', ''
+     SELECT c, n || '-' || $1, CASE WHEN n % 60 = 0 THEN 'rebuild' ELSE (ARRAY['dead', 'parked', 'failing'])[1 + n % 3] END, 'p', 'x', n::text, 1, '{}', ''
      FROM generate_series(1, $1::int) AS n, unnest('{busy,other}'::text[]) AS c`,
     [count],
   )
@@ -83,6 +85,15 @@ describe.each(Object.keys(beliefs))('%s', (belief) => {
       expect(counted.indexes).toEqual([index])
       expect(counted.rows).toBeLessThan(9_000)
     }
+
+    const rebuilds = await work(createInboxStatements(database.schema).toRebuild, ['busy', '100'])
+    expect(rebuilds.indexes).toEqual(['consumer_messages_pkey', 'consumer_messages_retry'])
+    expect(rebuilds.rows).toBeLessThan(5_000)
+    const look = await work(lookStatement, ['busy', 'p', 'now', 't', 1_200])
+    expect(look.indexes).toEqual(
+      expect.arrayContaining(['consumer_messages_dead', 'consumer_messages_retry']),
+    )
+    expect(look.rows).toBeLessThan(5_000)
 
     const frontier = await work(frontierStatement, ['busy'])
     expect(frontier.indexes).toEqual(['outbox_events_pkey', 'processed_events_processed_at'])

@@ -205,6 +205,19 @@ describe.each(['latest', 'contiguous'] as const)('in the mode %s', (mode) => {
   })
 })
 
+test('a revision that is parked behind a gap goes on when the rebuild has jumped over it', async () => {
+  const world = await createWorld({ mode: 'contiguous' })
+  await world.publish('n', 1)
+  await world.deliver('n', 4)
+  expect(world.consumer.events('consumer.parked')).toHaveLength(1)
+  await world.save('n', 3)
+  await world.rebuild()
+  await expect.poll(() => world.revision('n')).toBe(4n)
+  expect(await world.rebuilt('n')).toEqual([3])
+  expect(await world.shown()).toEqual({ n: world.text('n', 4) })
+  expect(await world.left()).toBe(0)
+})
+
 describe('a rebuild', () => {
   test('that is interrupted tells what is done, and the same again does the rest', async () => {
     const go = deferred()
@@ -345,22 +358,28 @@ describe('a rebuild', () => {
     const world = await createWorld()
     const { name } = world.notes
     const before = await database.rows('SELECT FROM "waybill".decisions')
-    const refusal = (changed: object, projection = name, how = {}) =>
-      expect(world.diagnose(changed).rebuild(projection, how)).rejects
-    await refusal({}, name.toUpperCase()).toThrow(`did you mean "${name}"?`)
-    await refusal({}, 'x').toThrow(`no publication names the projection "x", expected one of ${name}`)
-    await refusal({ projections: [] }).toThrow('name it under "projections" of the publication')
-    await refusal({ intent: { eventType: 'note.published' } }).toThrow(
+    const asked = (changed: object, projection = name, how = {}) =>
+      world.diagnose(changed).rebuild(projection, how)
+    await expect(asked({}, name.toUpperCase())).rejects.toThrow(`did you mean "${name}"?`)
+    await expect(asked({}, 'x')).rejects.toThrow(
+      `no publication names the projection "x", expected one of ${name}`,
+    )
+    await expect(asked({ projections: [] })).rejects.toThrow('name it under "projections" of the publication')
+    await expect(asked({ intent: { eventType: 'note.published' } })).rejects.toThrow(
       'configure intent.eventType and intent.payload',
     )
-    await refusal({ consumers: [] }).toThrow('names no consumer in the database of the projection')
-    await refusal({}, name, { consumer: 'liszt' }).toThrow(
+    await expect(asked({ consumers: [] })).rejects.toThrow(
+      'names no consumer in the database of the projection',
+    )
+    await expect(asked({}, name, { consumer: 'liszt' })).rejects.toThrow(
       `unknown consumer "liszt", expected one of ${world.consumer.name}`,
     )
-    await refusal({}, name, { aggregate: ['order', 'o-1'] }).toThrow('is of note, not of "order"')
-    await refusal({}, name, { reason: ' ' }).toMatchObject({ code: 'USAGE_INVALID' })
+    await expect(asked({}, name, { aggregate: ['order', 'o-1'] })).rejects.toThrow(
+      'is of note, not of "order"',
+    )
+    await expect(asked({}, name, { reason: ' ' })).rejects.toMatchObject({ code: 'USAGE_INVALID' })
     const second = await createWorld()
-    await refusal({ consumers: [world.consumer.name, second.consumer.name] }).toThrow(
+    await expect(asked({ consumers: [world.consumer.name, second.consumer.name] })).rejects.toThrow(
       /several consumers handle .* say by --consumer/,
     )
     expect(await database.rows('SELECT FROM "waybill".decisions')).toEqual(before)
@@ -370,14 +389,15 @@ describe('a rebuild', () => {
     const world = await createWorld()
     const { name } = world.notes
     await world.save('n', 1)
-    const failure = (changed: object, url?: string) =>
-      expect(world.diagnose(changed, url).rebuild(name)).rejects
-    await failure({ source: { table: 'nowhere' } }).toThrow(
+    const asked = (changed: object, url?: string) => world.diagnose(changed, url).rebuild(name)
+    await expect(asked({ source: { table: 'nowhere' } })).rejects.toThrow(
       /the source nowhere of the publication "note" cannot be read/,
     )
     const intent = { eventType: 'note.published', payload: 'nothing_of_it' }
-    await failure({ intent }).toThrow(/correct "source" or "intent.payload" of its configuration/)
-    await failure({ intent: { ...intent, payload: 'NULL' } }).toThrow(
+    await expect(asked({ intent })).rejects.toThrow(
+      /correct "source" or "intent.payload" of its configuration/,
+    )
+    await expect(asked({ intent: { ...intent, payload: 'NULL' } })).rejects.toThrow(
       /gives no payload \(null\) for revision 1 of "n"/,
     )
     const role = `reader_${name.slice(-8)}`
@@ -387,7 +407,7 @@ ${grantsFor(database, 'consumer', role).join('')}`,
     )
     const url = new URL(database.url)
     ;[url.username, url.password] = [role, 'x']
-    await failure({}, url.href).toMatchObject({
+    await expect(asked({}, url.href)).rejects.toMatchObject({
       code: 'PERMISSION_DENIED',
       message: expect.stringMatching(
         /cannot be read.*grant SELECT on it to the role of this connection/,
