@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { reject } from '../../src/consumer/index.ts'
 import { deferred } from '../consumer/harness.ts'
 import { grantsFor } from '../schema/grants.ts'
+import { waitsForLock } from '../support/postgres.ts'
 import { createWorld, database } from './fixtures/rebuilding.ts'
 
 const ids = Array.from({ length: 25 }, (_, i) => `n-${String(i).padStart(2, '0')}`)
@@ -156,9 +157,11 @@ describe.each(['latest', 'contiguous'] as const)('in the mode %s', (mode) => {
   test('a live revision that comes while an aggregate is rebuilt waits for it and is applied', async () => {
     const [begun, go] = [deferred(), deferred()]
     const world = await createWorld({
-      ...{ mode, keeps: 'history' },
+      ...{ mode, keeps: 'history', processes: 2 },
+      // The other process rebuilds.
+      consumer: { pollIntervalMs: 3_600_000 },
       before: async ({ event, rebuild }) => {
-        if (rebuild === null || event.revision !== 2n) return
+        if (rebuild === null || event.revision !== 1n) return
         begun.resolve()
         await go.promise
       },
@@ -168,6 +171,13 @@ describe.each(['latest', 'contiguous'] as const)('in the mode %s', (mode) => {
     await begun.promise
     await world.save('n', 4)
     const live = world.deliver('n', 4)
+    // Where there is one, at the lock that both take first, so that they cannot wait for each other.
+    const waiting = () =>
+      database.rows(
+        `SELECT wait_event FROM pg_stat_activity WHERE datname = current_database() AND ${waitsForLock}`,
+      )
+    const place = mode === 'latest' ? 'transactionid' : 'advisory'
+    await expect.poll(waiting).toEqual([{ wait_event: place }])
     // Readers see the old row meanwhile, not that of a revision that was applied again.
     expect(await world.shown()).toEqual({ n: world.text('n', 3) })
     go.resolve()
@@ -277,7 +287,10 @@ describe('a rebuild', () => {
       `UPDATE "waybill".consumer_messages SET state = 'retry', attempts = 0, crashes = 0 WHERE consumer = $1`,
       [world.consumer.name],
     )
-    await world.consumer.until('consumer.handled', ({ eventId }) => eventId === dead!['event_id'])
+    await world.consumer.until(
+      'consumer.handled',
+      ({ eventId, result }) => eventId === dead!['event_id'] && result === 'applied',
+    )
     expect(await world.rebuilt('n')).toEqual([2])
     expect(await world.left()).toBe(0)
 
