@@ -3,7 +3,7 @@ import { reject } from '../../src/consumer/index.ts'
 import { deferred } from '../consumer/harness.ts'
 import { grantsFor } from '../schema/grants.ts'
 import { waitsForLock } from '../support/postgres.ts'
-import { createWorld, database } from './fixtures/rebuilding.ts'
+import { createWorld, database, handOver } from './fixtures/rebuilding.ts'
 
 const ids = Array.from({ length: 25 }, (_, i) => `n-${String(i).padStart(2, '0')}`)
 
@@ -96,6 +96,19 @@ describe('a damaged projection', () => {
     })
     expect(await world.shown()).toEqual({ mixed: world.text('mixed', 3) })
     expect(await world.rebuilt('mixed')).toEqual([1, 3])
+  })
+
+  test('leaves a history alone that is too large for one message, and rebuilds its neighbours', async () => {
+    const world = await createWorld({ keeps: 'history' })
+    for (const id of ['a', 'c']) await world.save(id, 1)
+    await handOver('b', 70)
+    await database.query(
+      `INSERT INTO ${world.source} SELECT 'b', n, repeat('x', 1024 * 1024) FROM generate_series(1, 65) AS n`,
+    )
+    expect(await world.rebuild({ batch: 10 })).toMatchObject({
+      ...{ complete: false, stopped: null, publications: [{ read: 3, rebuilt: 2, tooLarge: 1 }] },
+    })
+    expect(Object.keys(await world.shown())).toEqual(['a', 'c'])
   })
 
   test('is rebuilt by a consumer with a format of its own', async () => {
@@ -255,11 +268,11 @@ describe('a rebuild', () => {
     expect(await world.left()).toBe(0)
   })
 
-  test('goes on from one look of the consumer to the next', { timeout: 24_000 }, async () => {
-    // Five looks, of which the consumer waits for one only.
+  test('goes on from one look of the consumer to the next', { timeout: 15_500 }, async () => {
+    // Two looks, of which the consumer waits for one only.
     const world = await createWorld({ consumer: { pollIntervalMs: 8_000 } })
-    await world.saveMany(450)
-    expect(await world.rebuild()).toMatchObject({ publications: [{ read: 450, rebuilt: 450 }] })
+    await world.saveMany(101)
+    expect(await world.rebuild()).toMatchObject({ publications: [{ read: 101, rebuilt: 101 }] })
   })
 
   test('that a handler refuses is a dead letter, the projection stays as it was, and it can be put back', async () => {
@@ -359,6 +372,13 @@ describe('a rebuild', () => {
     expect(await rebuilding).toMatchObject({
       ...{ stopped: 'no-consumer', publications: [{ read: 1, rebuilt: 0, waiting: 1 }] },
     })
+    // One that was killed, and one that handles something else.
+    await database.query(
+      `INSERT INTO "waybill".consumer_instances (consumer, instance_id, handlers, host, process_id, version, expires_at)
+       VALUES ($1, gen_random_uuid(), '{note.published}', 'h', 1, '1', now()),
+              ($1, gen_random_uuid(), '{note.deleted}', 'h', 2, '1', now() + interval '1 hour')`,
+      [world.consumer.name],
+    )
     await expect(world.rebuild()).rejects.toMatchObject({
       code: 'ACTION_REFUSED',
       message: expect.stringMatching(
