@@ -4,7 +4,7 @@ import { hasCode } from '../errors.ts'
 import type { ConsumerSample } from '../telemetry/consumer-sample-metrics.ts'
 import { consumersStatement, instancesStatement, resultsStatement } from './consumer-statements.ts'
 import { mostConsumers, takeConsumersSample } from './consumers-sample.ts'
-import { readSample } from './sample.ts'
+import { readLiveSample } from './sample.ts'
 
 /** Most processes that are told of, of all consumers. */
 const mostInstances = 1_000
@@ -60,7 +60,7 @@ async function readConsumers(db: Connection, schema: string): Promise<ConsumerSt
   )
   if (known.rows.length === 0) return []
   const instances = await db.query<ConsumerInstance>(inSchema(instancesStatement, schema), [mostInstances])
-  const stored = await readSample(db, schema)
+  const stored = await readLiveSample(db, schema)
   const usable = stored?.consumers != null && stored.ageSeconds <= staleAfterSeconds
   const consumers = usable ? stored.consumers : (await takeConsumersSample(db, schema)).consumers
   return known.rows.map((consumer) => ({

@@ -110,6 +110,20 @@ export async function readSample(db: Connection, schema: string): Promise<Stored
   return { sample, ageSeconds: read.ageSeconds, durationMs, consumers, consumerMarks }
 }
 
+/**
+ * The same while a relay lives that will renew it. What the last one left, however young, says nothing of what was
+ * written since.
+ */
+export async function readLiveSample(db: Connection, schema: string): Promise<StoredSample | null> {
+  const { rows } = await db.query<{ lives: boolean }>(
+    inSchema(
+      'SELECT EXISTS (SELECT FROM "waybill".outbox_relays AS r WHERE r.expires_at > clock_timestamp()) AS lives',
+      schema,
+    ),
+  )
+  return rows[0]!.lives ? readSample(db, schema) : null
+}
+
 /** A count as people read it: `1000000+` where counting stopped. */
 export function formatCount(count: number, limit = countLimit): string {
   return count >= limit ? `${limit}+` : String(count)

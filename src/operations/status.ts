@@ -2,7 +2,7 @@ import type { Connection } from '../database/connection.ts'
 import { type OutboxSample, countLimit } from '../telemetry/events.ts'
 import { type ConsumersStatus, listConsumers } from './consumers.ts'
 import { type DestinationState, type RelaysStatus, type WakeupMode, listRelays } from './relays.ts'
-import { readSample, takeSample } from './sample.ts'
+import { readLiveSample, takeSample } from './sample.ts'
 
 export interface OutboxStatus extends RelaysStatus, ConsumersStatus, OutboxSample {
   /** How old the counts are, on the database's clock. */
@@ -15,24 +15,18 @@ export interface OutboxStatus extends RelaysStatus, ConsumersStatus, OutboxSampl
   readonly destinations: Readonly<Record<string, DestinationState>>
 }
 
-/** A sample older than this is taken anew when no relay lives that would do it. */
-const staleAfterSeconds = 30
-
 /**
  * The outbox at a glance: counts and age, relays and their buckets, wake-up, destinations, consumers. Reads the sample
- * that the relays keep; counts itself, up to `limit`, only when there is none, or when it is older than 30 s and no relay lives.
+ * that the relays keep; counts itself, up to `limit`, when there is none or no relay lives.
  */
 export async function readStatus(db: Connection, schema: string, limit = countLimit): Promise<OutboxStatus> {
   const relays = await listRelays(db, schema)
-  const stored = await readSample(db, schema)
-  const usable = stored !== null && (stored.ageSeconds <= staleAfterSeconds || relays.relays.length > 0)
-  const { sample, ageSeconds } = usable
-    ? stored
-    : { sample: await takeSample(db, schema, limit), ageSeconds: 0 }
+  const stored = await readLiveSample(db, schema)
+  const { sample, ageSeconds } = stored ?? { sample: await takeSample(db, schema, limit), ageSeconds: 0 }
   return {
     ...sample,
     sampleAgeSeconds: Math.round(ageSeconds * 1000) / 1000,
-    countLimit: usable ? countLimit : limit,
+    countLimit: stored === null ? limit : countLimit,
     ...relays,
     wakeup: commonWakeup(relays),
     destinations: mergeDestinations(relays),

@@ -285,6 +285,10 @@ it('a relay samples them for all, and goes on from the mark of the one before', 
     await taken
     await sampler.stop()
   }
+  await database.query(
+    `INSERT INTO "waybill".outbox_relays (relay_id, host, process_id, version, expires_at, info)
+     VALUES (gen_random_uuid(), 'box', 42, '0.1.0', now() + interval '1 hour', '{}')`,
+  )
   const sampler = relay()
   await oneSample(sampler)
   expect(sampler.latest()!.consumers).toMatchObject([{ name: 'billing', lagSeconds: expect.any(Number) }])
@@ -295,6 +299,12 @@ it('a relay samples them for all, and goes on from the mark of the one before', 
   expect((await readStatus(db, testSchema)).consumers).toMatchObject([
     { name: 'billing' },
     { name: 'newcomer', results: null, deadLetters: null, lagSeconds: null },
+  ])
+  // What the last relay left is not what is true after it.
+  await database.query('UPDATE "waybill".outbox_relays SET expires_at = now()')
+  expect((await listConsumers(db, testSchema)).consumers).toMatchObject([
+    { name: 'billing' },
+    { name: 'newcomer', deadLetters: 0 },
   ])
   // No result is left from which it would begin anew.
   await plantResult('billing', second!.id)

@@ -230,15 +230,24 @@ describe('readStatus', () => {
     })
   })
 
-  it('trusts a sample of 30 seconds, or any while a relay lives that will renew it', async () => {
-    await storeSample(stored, '20 seconds')
-    const young = await readStatus(db, testSchema)
-    expect(young.counts.dead).toBe(9)
-    expect(young.sampleAgeSeconds).toBeGreaterThanOrEqual(20)
-    await storeSample(stored, '40 seconds')
-    expect((await readStatus(db, testSchema)).counts.dead).toBe(0)
+  it('trusts a sample while a relay lives that will renew it, and then tells its age', async () => {
     await plantRelay({}, '< 8')
-    expect((await readStatus(db, testSchema)).counts.dead).toBe(9)
+    await storeSample(stored, '40 seconds')
+    const status = await readStatus(db, testSchema)
+    expect(status.counts.dead).toBe(9)
+    expect(status.sampleAgeSeconds).toBeGreaterThanOrEqual(40)
+  })
+
+  it('counts by itself once no relay lives, however young the sample of the last one is', async () => {
+    await plantRelay({}, '< 8', "now() - interval '1 second'")
+    await plant(database, {})
+    await storeSample(
+      { ...stored, counts: { pending: 0, retrying: 0, blocked: 0, dead: 9 }, oldestPendingAgeSeconds: null },
+      '1 second',
+    )
+    const status = await readStatus(db, testSchema)
+    expect(status).toMatchObject({ counts: { pending: 1, dead: 0 }, sampleAgeSeconds: 0, relays: [] })
+    expect(status.oldestPendingAgeSeconds).not.toBeNull()
   })
 
   it('shows live relays, their buckets, and what nobody owns', async () => {
