@@ -1,6 +1,6 @@
 import { WaybillError, describeError } from '../errors.ts'
 import { quoteIdentifier } from './identifiers.ts'
-import { type Privileges, relayPrivileges } from './privileges.ts'
+import { type Privileges, isOwnObject, relayPrivileges } from './privileges.ts'
 
 /** What a failed statement says about the connection it ran on. */
 export type DatabaseFailure = 'connection' | 'statement'
@@ -68,7 +68,7 @@ export function databaseError(error: unknown, context: FailureContext): Error {
   const { where, schema } = context
   const message = (error as { message?: string }).message ?? ''
   if (state === '42501') return permissionDenied(message, context, error)
-  if (state === '3F000' || state === '42P01' || state === '42883') {
+  if (lacksOwnObject(state, message, schema)) {
     return new WaybillError(
       'SCHEMA_MISSING',
       `the schema ${JSON.stringify(schema)} of ${where} has no Waybill tables, run "waybill migrate" first (${message})`,
@@ -87,6 +87,15 @@ export function databaseError(error: unknown, context: FailureContext): Error {
   return error instanceof Error ? error : new Error(describeError(error))
 }
 
+/**
+ * A schema, relation or function is missing, and it is one of ours: those are always named with their schema. Anything
+ * else may be a table of the user's or an operator, which no migration makes.
+ */
+function lacksOwnObject(state: string | undefined, message: string, schema: string): boolean {
+  if (state === '3F000') return message.includes(schema)
+  return (state === '42P01' || state === '42883') && message.includes(`${schema}.`)
+}
+
 const objectInMessage = /permission denied for (database|schema|table|view|sequence|function) (.+)$/s
 
 /** PostgreSQL names the object but neither the role nor the privilege. */
@@ -100,6 +109,14 @@ function permissionDenied(message: string, context: FailureContext, cause: unkno
       `${who} lacks a privilege in the schema ${JSON.stringify(schema)} (${message}): ` +
         `run this as the role that owns the tables, or let that role grant what is lacking`,
       { cause, details: { role, schema } },
+    )
+  }
+  if (kind !== 'database' && kind !== 'schema' && !isOwnObject(name)) {
+    return new WaybillError(
+      'PERMISSION_DENIED',
+      `${who} lacks a privilege on the ${kind} ${quoteIdentifier(name)}, which is none of Waybill's: ` +
+        `let the owner of that ${kind} grant it`,
+      { cause, details: { role, kind, name } },
     )
   }
   const privilege = lackingPrivilege(kind, name, privileges)

@@ -49,3 +49,13 @@ export const consumerPrivileges: Privileges = Object.freeze({
 
 /** Migrates: makes the schema, and owns it with everything in it. */
 export const ownerPrivileges: Privileges = Object.freeze({ schema: 'CREATE, USAGE' })
+
+const ownObjects = new Set([
+  ...Object.keys({ ...writerPrivileges, ...relayPrivileges, ...consumerPrivileges }),
+  ...['outbox_bucket', 'outbox_wakeup', 'outbox_own_intent', 'outbox_has_intent', 'outbox_publish_intents'],
+])
+
+/** True for the name of a table, view, sequence or function that `migrate` makes. */
+export function isOwnObject(name: string): boolean {
+  return ownObjects.has(name)
+}

@@ -74,7 +74,8 @@ test.each([
   ['original', 'original'],
   ['driverError', 'driverError'],
 ])("the database's error is found in the %s of an ORM's", async (_, property) => {
-  const server = (code: string) => Object.assign(new Error('relation …'), { code, severity: 'ERROR' })
+  const message = `relation "${testSchema}.outbox_events" does not exist`
+  const server = (code: string) => Object.assign(new Error(message), { code, severity: 'ERROR' })
   const wrapped = (code: string) => Object.assign(new Error('Failed query'), { [property]: server(code) })
   await expect(failing(wrapped('42P01')).publish({}, event)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' })
   await expect(failing(wrapped('25P02')).publish({}, event)).rejects.toMatchObject({
