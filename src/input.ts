@@ -11,9 +11,13 @@ export function usageInvalid(message: string): WaybillError {
   return new WaybillError('USAGE_INVALID', message)
 }
 
+export function isEventId(id: unknown): id is string {
+  return typeof id === 'string' && uuid.test(id)
+}
+
 /** An event id in lower case. */
 export function checkEventId(id: unknown): string {
-  if (typeof id === 'string' && uuid.test(id)) return id.toLowerCase()
+  if (isEventId(id)) return id.toLowerCase()
   throw usageInvalid(
     `expected an event id to be a UUID such as 0197c3a0-5b7e-7c1d-9a55-3f0c8e3f2b10, got ${show(id)}`,
   )
@@ -55,9 +59,10 @@ export function checkMoment(name: string, text: unknown): string {
   )
 }
 
-/** Why somebody decided something. */
+/** Why somebody decided something: at least a word, so that the dots of a suggested command are none. */
 export function checkReason(reason: unknown): string {
-  if (typeof reason === 'string' && reason.trim() !== '') return checkText('reason', reason.trim(), 1000)
+  if (typeof reason === 'string' && /[\p{L}\p{N}]/u.test(reason))
+    return checkText('reason', reason.trim(), 1000)
   throw usageInvalid('a reason is needed: say in a few words why, it is kept with the decision')
 }
 

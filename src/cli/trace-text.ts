@@ -36,8 +36,9 @@ export function printTrace(output: Output, trace: Trace): void {
   const color: Color =
     verdict.symptom !== null ? 'red' : verdict.state === 'projection-current' ? 'green' : 'yellow'
   field(output, 'state', output.paint(color, verdict.state))
-  if (verdict.symptomText !== null) field(output, 'symptom', output.paint('red', verdict.symptomText))
-  paragraph(output, 'cause', verdict.causeText)
+  if (verdict.symptom !== null)
+    paragraph(output, 'symptom', `${verdict.symptom}: ${verdict.symptomText}`, 'red')
+  paragraph(output, 'cause', `${verdict.cause}: ${verdict.causeText}`)
   if (verdict.owner !== null)
     field(
       output,
@@ -71,10 +72,11 @@ function field(output: Output, name: string, text: string): void {
   output.print(`  ${name.padEnd(indent - 2)}${text}`)
 }
 
-function paragraph(output: Output, name: string, text: string): void {
+function paragraph(output: Output, name: string, text: string, color?: Color): void {
+  const painted = (part: string) => (color === undefined ? part : output.paint(color, part))
   const [first = '', ...rest] = wrap(text, 0, width - indent)
-  field(output, name, first)
-  for (const part of rest) output.print(`${''.padEnd(indent)}${part}`)
+  field(output, name, painted(first))
+  for (const part of rest) output.print(`${''.padEnd(indent)}${painted(part)}`)
 }
 
 /** Broken between words; a word that is too long is broken too. */

@@ -19,11 +19,11 @@ function sentence({ code, message }: CommanderError, command: Command): string {
         help,
       )
     case 'commander.unknownOption':
-      return suggest('option', word, optionNames(command), help)
+      return `${suggest('option', word, optionNames(command), help)}${command.registeredArguments.length > 0 ? '; a word that begins with "-" goes after "--"' : ''}`
     case 'commander.help':
       return `${pathOf(command).join(' ')} needs a command: ${command.commands.map((c) => c.name()).join(', ')}; ${help}`
     case 'commander.excessArguments':
-      return `${pathOf(command).join(' ')} takes fewer words than that, ${help}`
+      return `${pathOf(command).join(' ')} takes ${command.registeredArguments.length === 0 ? 'no words' : 'fewer words than that'}${ownOptions(command)}; ${help}`
     default: {
       const [first = message] = message.replace(/^error: /, '').split('\n')
       return `${first.replaceAll("'", '"').replace(/\.$/, '')}, ${help}`
@@ -49,6 +49,10 @@ function commandOf(program: Command, argv: readonly string[]): Command {
 
 function pathOf(command: Command): string[] {
   return command.parent === null ? [command.name()] : [...pathOf(command.parent), command.name()]
+}
+
+function ownOptions({ options }: Command): string {
+  return options.length === 0 ? '' : `, only options: ${options.map(({ flags }) => flags).join(', ')}`
 }
 
 function optionNames(command: Command): string[] {

@@ -4,12 +4,17 @@ import { eventStateSql } from '../schema/event-state.ts'
 import type { EventState } from '../types.ts'
 import type { Database, FactSources } from './collect.ts'
 import { type ConsumerResult, shownRevisionSql } from './facts/consumer.ts'
+import { findDestinations } from './facts/destinations.ts'
+import { findFact, valueOf } from './facts/fact.ts'
+import { relayedRevisionSql } from './facts/intent.ts'
 import { revisionOf, typeOfColumn, typeOfId } from './facts/source.ts'
 import { type ProjectionPlace, type Publication, quoteTable } from './publication.ts'
 import {
   consumerSignOf,
   consumerWorst,
+  destinationSignOf,
   intentSignOf,
+  isLate,
   projectionSignOf,
   projectionWorst,
   worst,
@@ -34,7 +39,18 @@ interface SourceRow {
   revision: string
   state: EventState | null
   ageMs: number | null
+  relayedAfterMs: number | null
   relayedRevision: string | null
+}
+
+interface ConsumerTold {
+  readonly sign: ConsumerSign
+  readonly applied: number
+}
+
+interface ProjectionTold {
+  readonly sign: (revision: bigint, newest: string | null) => ProjectionSign
+  readonly rows: number
 }
 
 export interface PageReader {
@@ -54,6 +70,9 @@ export async function createPageReader(
   const type = await typeOfId(db, publication)
   const isHistory = publication.source.keeps === 'history'
   const statement = inSchema(pageStatement(publication, type), schema)
+  // A role that may not read the relays audits all the rest.
+  const told = await findFact('outbox outbox_relays', 5_000, () => findDestinations(db, schema))
+  const destination = destinationSignOf(valueOf(told) ?? [])
   const gaps = new Map<string, string>()
 
   async function read(last: AuditPage['last']): Promise<AuditPage> {
@@ -71,26 +90,33 @@ export async function createPageReader(
       last: rows.length === 0 ? null : { id: rows.at(-1)!.id, revision: rows.at(-1)!.revision },
       rows: rows.map((row, n) => ({
         ...{ id: row.id, revision: row.revision },
-        signs: {
-          source: 'here',
-          intent: intentSignOf(row.state, row.relayedRevision, BigInt(row.revision)),
-          consumer: worst(
-            consumerWorst,
-            consumers.map((signs) => signs[n]!.sign),
-          ),
-          projection: worst(
-            projectionWorst,
-            projections.map((told) => told[n]!.sign(BigInt(row.revision), isHistory ? null : row.revision)),
-          ),
-          late: row.ageMs === null || row.ageMs > publication.pendingLimitMs,
-          twice:
-            consumers.some((signs) => signs[n]!.applied > 1) || projections.some((told) => told[n]!.rows > 1)
-              ? 'yes'
-              : consumers.some((signs) => signs[n]!.sign === 'unknown')
-                ? 'unknown'
-                : 'no',
-        },
+        signs: signsOfRow(
+          row,
+          consumers.map((signs) => signs[n]!),
+          projections.map((told) => told[n]!),
+        ),
       })),
+    }
+  }
+
+  function signsOfRow(
+    row: SourceRow,
+    consumed: readonly ConsumerTold[],
+    projected: readonly ProjectionTold[],
+  ): AuditRow['signs'] {
+    const revision = BigInt(row.revision)
+    const consumers = consumed.map(({ sign }) => sign)
+    const projections = projected.map(({ sign }) => sign(revision, isHistory ? null : row.revision))
+    const { state, relayedRevision, ageMs, relayedAfterMs } = row
+    const intent = intentSignOf({ state, relayedRevision, consumers, projections }, revision)
+    const consumer = worst(consumerWorst, consumers)
+    const isTwice = consumed.some(({ applied }) => applied > 1) || projected.some((told) => told.rows > 1)
+    return {
+      ...{ source: 'here', intent, destination, consumer, projection: worst(projectionWorst, projections) },
+      late: isLate(ageMs === null ? null : { ageMs, relayedAfterMs }, {
+        ...{ intent, consumer, pendingLimitMs: publication.pendingLimitMs },
+      }),
+      twice: isTwice ? 'yes' : consumers.includes('unknown') ? 'unknown' : 'no',
     }
   }
 
@@ -115,7 +141,7 @@ export async function createPageReader(
     place: Parameters<FactSources['databaseOf']>[0],
     rows: readonly SourceRow[],
   ) {
-    const unknown: { sign: ConsumerSign; applied: number } = { sign: 'unknown', applied: 0 }
+    const unknown: ConsumerTold = { sign: 'unknown', applied: 0 }
     return ask(`consumer ${consumer}`, rows, unknown, async () => {
       const at = sources.databaseOf(place)
       // Index processed_events_aggregate.
@@ -128,10 +154,7 @@ export async function createPageReader(
   }
 
   function projected(place: ProjectionPlace, rows: readonly SourceRow[]) {
-    const unknown: { sign: (revision: bigint, newest: string | null) => ProjectionSign; rows: number } = {
-      sign: () => 'unknown',
-      rows: 0,
-    }
+    const unknown: ProjectionTold = { sign: () => 'unknown', rows: 0 }
     return ask(`projection ${place.name}`, rows, unknown, async () => {
       const at = sources.databaseOf(place)
       // The primary key.
@@ -173,18 +196,20 @@ function pageStatement(publication: Publication, type: string): string {
     ORDER BY s.${id}${keeps === 'history' ? `, ${revision}` : ''} LIMIT $3::int
   )
   SELECT p.id AS "id", p.revision::text AS "revision", i.state AS "state", i.age_ms AS "ageMs",
-         h.relayed_revision::text AS "relayedRevision"
+         i.relayed_after_ms AS "relayedAfterMs", h.relayed::text AS "relayedRevision"
   FROM page AS p
   LEFT JOIN LATERAL (
     SELECT ${eventStateSql} AS state,
-           (extract(epoch FROM now() - coalesce(e.processed_at, e.created_at)) * 1000)::float8 AS age_ms
+           (extract(epoch FROM now() - coalesce(e.processed_at, e.created_at)) * 1000)::float8 AS age_ms,
+           (extract(epoch FROM e.processed_at - e.created_at) * 1000)::float8 AS relayed_after_ms
     FROM "waybill".outbox_events AS e
     WHERE e.aggregate_type = $1::text AND e.aggregate_id = p.id AND e.revision = p.revision AND e.intent_scope = ''
     LIMIT 1
   ) AS i ON true
   LEFT JOIN LATERAL (
-    SELECT h.relayed_revision FROM "waybill".publication_heads AS h
-    WHERE h.aggregate_type = $1::text AND h.aggregate_id = p.id AND h.intent_scope = '' LIMIT 1
+    SELECT ${relayedRevisionSql('$1::text', 'p.id', "''", 'p.revision')} AS relayed
+    FROM (SELECT) AS one LEFT JOIN "waybill".publication_heads AS h
+      ON h.aggregate_type = $1::text AND h.aggregate_id = p.id AND h.intent_scope = ''
   ) AS h ON true
   ORDER BY p.n`
 }
@@ -222,7 +247,7 @@ async function countRows(
   if (table === undefined) return null
   const from = quoteTable(table)
   const column = quoteIdentifier(id)
-  const type = await typeOfColumn(db, { from, column, table, option: 'projections.id' })
+  const type = await typeOfColumn(db, { from, column, table, option: 'projections' })
   const { rows: found } = await db.query<{ id: string; count: number }>(
     `SELECT s.${column}::text AS id, count(*)::int AS count FROM ${from} AS s
      WHERE s.${column} = ANY ($1::text[]::${type}[]) GROUP BY 1`,

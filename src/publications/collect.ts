@@ -24,6 +24,7 @@ import {
   findDecisions,
   findReplays,
 } from './facts/record.ts'
+import { type DestinationFact, findDestinations } from './facts/destinations.ts'
 import { type ReadFact, findRead } from './facts/read.ts'
 import { type SourceFact, findSource } from './facts/source.ts'
 import type { TraceKey } from './key.ts'
@@ -60,6 +61,8 @@ export interface Facts {
   readonly intent: Fact<IntentFact>
   readonly commit: Fact<CommitFact | null>
   readonly bucket: Fact<BucketFact>
+  /** What the live relays say of the destinations. */
+  readonly destinations: Fact<readonly DestinationFact[]>
   readonly replays: Fact<readonly ReplayFact[]>
   readonly decisions: Fact<readonly DecisionFact[]>
   readonly consumers: readonly Named<ConsumerFact>[]
@@ -91,6 +94,7 @@ export async function collectFacts(
     intent: inOutbox('outbox_events', () => findIntent(db, schema, key)),
     commit: inOutbox('commit time', () => findCommit(db, schema, key)),
     bucket: inOutbox('outbox_buckets', () => findBucket(db, schema, key)),
+    destinations: inOutbox('outbox_relays', () => findDestinations(db, schema)),
     replays: inOutbox('replays', () => findReplays(db, schema, key)),
     decisions: inOutbox('decisions', () => findDecisions(db, schema, key)),
   }
@@ -134,6 +138,7 @@ export async function collectFacts(
     intent: await looks.intent,
     commit: await looks.commit,
     bucket: await looks.bucket,
+    destinations: await looks.destinations,
     replays: await looks.replays,
     decisions: await looks.decisions,
     ...{ consumers, projections, reads },

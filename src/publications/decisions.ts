@@ -10,6 +10,7 @@ import { findIntent } from './facts/intent.ts'
 import { findSource, revisionOf, typeOfId } from './facts/source.ts'
 import type { PublicationKey } from './key.ts'
 import type { Publication } from './publication.ts'
+import { notInSource, whyNoReplay } from './replayable.ts'
 
 export interface DecisionOptions {
   readonly reason: string
@@ -59,7 +60,7 @@ export async function createIntent(
   const payload = options.payload ?? (await payloadOf(db, publication, key))
   if (publication !== null) {
     const source = await findSource(db, publication, key.id, key.revision)
-    if (!source.holdsRevision) throw notInSource(publication, key, source.newestRevision)
+    if (!source.holdsRevision) throw refused(notInSource(publication, key, source.newestRevision))
   }
   const event = {
     ...{ aggregate_type: key.type, aggregate_id: key.id, event_type: eventType, headers: {} },
@@ -116,7 +117,7 @@ async function payloadOf(
   )
   const payload = rows[0]?.payload
   if (payload != null) return payload
-  throw notInSource(publication, key, null)
+  throw refused(notInSource(publication, key, null))
 }
 
 export interface ReplayOptions extends DecisionOptions {
@@ -148,37 +149,21 @@ export async function replay(
 ): Promise<Replay> {
   const reason = checkReason(options.reason)
   const printed = intentKey(key)
-  const { row } = await findIntent(db, schema, key)
-  if (row === null) {
-    throw refused(
-      `${printed} has no intent, and a replay creates none: find the write path, then decide with "waybill intent create"`,
-    )
-  }
-  if (row.state !== 'published') {
-    throw refused(
-      row.state === 'dead'
-        ? `${printed} is a dead letter: retry it with "waybill dead retry ${row.eventId}"`
-        : `${printed} is ${row.state}, so there is nothing to repeat yet`,
-    )
-  }
-  if (publication !== null) {
-    const source = await findSource(db, publication, key.id, key.revision)
-    if (!source.holdsRevision && source.newestRevision === null) throw notInSource(publication, key, null)
-    if (!source.holdsRevision && BigInt(source.newestRevision!) < key.revision)
-      throw notInSource(publication, key, source.newestRevision)
-  }
-  const { visibleRevision = null, allowOlder = false } = options
-  if (visibleRevision !== null && visibleRevision > key.revision && !allowOlder) {
-    throw refused(
-      `revision ${visibleRevision} is visible already, and ${printed} is older: --allow-older repeats it all the same`,
-    )
-  }
+  const intent = await findIntent(db, schema, key)
+  const source =
+    publication === null || intent.row?.state !== 'published'
+      ? null
+      : await findSource(db, publication, key.id, key.revision)
+  const visible = options.allowOlder === true ? null : (options.visibleRevision ?? null)
+  const refusal = whyNoReplay({ intent, source, visibleRevision: visible }, publication, key)
+  if (refusal !== null) throw refused(refusal)
+  const { eventId } = intent.row!
   const { rows } = await db.query<{ number: number }>(inSchema(replayStatement, schema), [
-    row.eventId,
+    eventId,
     options.by ?? currentUser(),
     reason,
   ])
-  if (rows[0] !== undefined) return { eventId: row.eventId, intentKey: printed, number: rows[0].number }
+  if (rows[0] !== undefined) return { eventId, intentKey: printed, number: rows[0].number }
   throw refused(`a replay of ${printed} is open still: wait until it went out, "waybill trace" shows it`)
 }
 
@@ -254,15 +239,4 @@ function missing(what: string, flag: string): WaybillError {
 
 function refused(message: string): WaybillError {
   return new WaybillError('ACTION_REFUSED', message)
-}
-
-function notInSource(
-  { source }: Publication,
-  { revision, type, id }: PublicationKey,
-  newest: string | null,
-): WaybillError {
-  const has = newest === null ? 'no row of it' : `revision ${newest}`
-  return refused(
-    `the table ${source.table} does not hold revision ${revision} of ${type} ${show(id)}, it has ${has}: nothing may be published that is not saved`,
-  )
 }

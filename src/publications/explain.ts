@@ -2,8 +2,8 @@ import type { Facts, Named } from './collect.ts'
 import type { Fact } from './facts/fact.ts'
 import { valueOf } from './facts/fact.ts'
 import { intentKey } from '../intent-key.ts'
-import type { PublicationKey, TraceKey } from './key.ts'
-import type { Action, Owner, PublicationState, Symptom, Verdict } from './verdict.ts'
+import type { TraceKey } from './key.ts'
+import type { Action, Owner, PublicationState, Symptom } from './verdict.ts'
 
 /** The state as it is printed: `source-only` bears the publication's name. */
 export function stateLabel(state: PublicationState, type: string): string {
@@ -12,7 +12,7 @@ export function stateLabel(state: PublicationState, type: string): string {
 
 export const symptomTexts: Readonly<Record<Symptom, string>> = {
   'intent-missing': 'the canonical revision is there, the intent is not',
-  'intent-overdue': 'the intent is pending for longer than it may be',
+  'intent-overdue': 'no hand-over of the intent is on record: it waits for too long, or was given up',
   'projection-old': 'the event was handed over, the projection is old',
   'applied-twice': 'one revision was applied twice',
   'public-read-old': 'the public read shows old text',
@@ -29,10 +29,18 @@ export const causeTexts: Readonly<Record<string, string>> = {
   'source-unknown': 'There is no intent, and whether the revision was saved is not known.',
   'not-yet-relayed': 'The decision is committed and waits for the relay; it is not lost.',
   'relay-late':
-    'The relay has not handed it over within the time that the publication allows: it does not read, or its tries fail.',
+    'No relay has handed it over within the time that the publication allows: none reads its bucket, or the tries fail.',
+  'destination-down':
+    'The destination is away, as the relays say themselves: events wait for it, and no attempt is counted.',
+  'not-recorded':
+    'It was handed over, as a consumer or a projection shows, and no relay has put that on record: it goes out once more.',
   'behind-blocked-event': 'An earlier event of the same aggregate holds it back; order is kept.',
   'dead-letter': 'The relay gave the event up; the reason stands with it.',
+  'dead-overtaken':
+    'The relay gave the event up, and a newer revision was handed over, which takes its place.',
   discarded: 'Somebody decided to give this event up.',
+  'older-than-retention':
+    'No row of this revision is left: it is older than the retention, or it never was. A newer one was handed over.',
   'no-condition': 'The consumer has no condition that makes applying a revision a second time do nothing.',
   'consumer-rejected': 'The consumer refused the event.',
   'parked-behind-gap': 'The consumer waits for an earlier revision that has not arrived.',
@@ -63,8 +71,14 @@ const actionTexts: Readonly<Record<Action, string>> = {
   'decide-intent':
     'Do not replay. Find the write path, decide whether this revision may be published, and record the decision.',
   'repair-relay': 'Remove what keeps the relay from it; it then goes out by itself. No new revision.',
+  'run-relay':
+    'Let a relay run: the repetition changes nothing twice, and is put on record. No new revision.',
+  'restore-destination':
+    'Bring the destination back, or correct its address; what waits then goes out by itself, in order. No new revision.',
   'release-blocker': 'Deal with the event that holds it back; the others follow in order.',
   'retry-dead': 'Remove the reason, then retry exactly this event.',
+  'discard-dead':
+    'Nothing has to go out. Discard the dead letter, with a reason; where each revision is needed, retry it with --allow-older.',
   'repair-consumer': 'Mend the consumer, then replay exactly this key; the replay changes nothing twice.',
   'retry-consumer': 'Mend the consumer, then put exactly this event back there.',
   'ask-consumer':
@@ -76,82 +90,13 @@ const actionTexts: Readonly<Record<Action, string>> = {
   'make-conditional':
     'Make applying conditional by the key. Remove the duplicate only by a rule that its owner confirms.',
   'repair-read': 'Find out what this read really reads; show the delay, or read the canonical source.',
+  'clear-cache':
+    'Remove it from the cache, or wait until its time is over: Age and Cache-Control tell when. Nothing is to be replayed.',
   'restore-source': 'Find out which side was restored before anything is repeated.',
 }
 
 export function actionText(action: Action): string {
   return actionTexts[action]
-}
-
-/** One command that is safe to run: it looks, or it repeats exactly this key, or it asks for a reason. */
-export function safeCommand(verdict: Verdict, key: TraceKey, facts: Facts): string {
-  const row = valueOf(facts.intent)?.row ?? null
-  const place = `${quoted(key.type)} ${quoted(key.id)}`
-  const scope = key.scope === '' ? '' : ` --scope ${quoted(key.scope)}`
-  const which = key.revision === null ? key.eventId : `${place} ${key.revision}${scope}`
-  switch (verdict.action) {
-    case 'decide-intent':
-      return `waybill intent create ${which} --reason "…"`
-    case 'retry-dead':
-      return row === null ? `waybill dead list` : `waybill dead retry ${row.eventId}`
-    case 'release-blocker':
-      return row?.blockedBy == null ? 'waybill status' : `waybill trace ${row.blockedBy}`
-    case 'repair-relay':
-    case 'ask-consumer':
-      return 'waybill status'
-    case 'retry-consumer':
-      return retryCommand(facts)
-    case 'find-gap':
-      return key.revision === null
-        ? `waybill trace ${which}`
-        : `waybill trace ${place} ${missingBefore(key, facts)}${scope}`
-    case 'rebuild-projection': {
-      const name = oldProjection(facts, key)
-      return name === undefined
-        ? `waybill trace ${which}`
-        : `waybill projection rebuild ${quoted(name)} --aggregate ${place}`
-    }
-    case 'repair-consumer':
-      return `waybill replay ${which} --reason "…"`
-    default:
-      return `waybill trace ${which}`
-  }
-}
-
-function retryCommand({ consumers }: Facts): string {
-  for (const { name, fact } of consumers) {
-    const { result, eventId } = valueOf(fact) ?? {}
-    if (result === 'rejected' && eventId != null)
-      return `waybill consumer dead retry ${quoted(eventId)} --consumer ${quoted(name)}`
-  }
-  return 'waybill consumer dead list'
-}
-
-/** The first revision that some projection lacks; where no projection tells, the one before. */
-function missingBefore({ revision }: PublicationKey, { projections }: Facts): bigint {
-  const next = projections
-    .map(({ fact }) => valueOf(fact))
-    .map((held) => held?.skippedTo ?? held?.revision)
-    .filter((held) => held != null)
-    .map((held) => BigInt(held) + 1n)
-    .filter((missing) => missing < revision)
-  if (next.length > 0) return next.reduce((least, one) => (one < least ? one : least))
-  return revision > 0n ? revision - 1n : revision
-}
-
-/** The projection that shows less than this revision. */
-function oldProjection({ projections }: Facts, { revision }: TraceKey): string | undefined {
-  if (revision === null) return undefined
-  return projections.find(({ fact }) => {
-    const shown = valueOf(fact)
-    if (shown === undefined) return false
-    return shown.revision === null || BigInt(shown.revision) < revision || shown.rows === 0
-  })?.name
-}
-
-/** As a shell reads it. */
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }
 
 /** A fact that is missing, by name, and who has to find it. */
@@ -180,10 +125,11 @@ export function gapsOf(facts: Facts, { revision }: Pick<TraceKey, 'revision'>): 
   look('source', 'service', facts.source)
   look('answer of the write API', 'service', facts.answer)
   if (facts.answer.status === 'known' && facts.answer.value === null)
-    gaps.push({ name: 'answer of the write API', owner: 'service', reason: 'not recorded' })
+    gaps.push({ name: 'answer of the write API', owner: 'service', reason: noAnswer(facts, revision) })
   look('intent', 'relay', facts.intent)
   look('commit time', 'relay', facts.commit)
   look('last read of the bucket', 'relay', facts.bucket)
+  look('destinations', 'relay', facts.destinations)
   look('replays', 'relay', facts.replays)
   look('decisions', 'relay', facts.decisions)
   const intent = valueOf(facts.intent)
@@ -202,6 +148,14 @@ export function gapsOf(facts: Facts, { revision }: Pick<TraceKey, 'revision'>): 
       })
   }
   return gaps
+}
+
+/** The head of an aggregate has room for one answer: that of its newest revision. */
+function noAnswer({ intent }: Facts, revision: bigint | null): string {
+  const newest = valueOf(intent)?.headRevision ?? null
+  return newest !== null && revision !== null && BigInt(newest) > revision
+    ? `kept for the newest revision only, which is ${newest}`
+    : 'not recorded'
 }
 
 /** The five questions, each answered from facts or open (null). */

@@ -1,8 +1,9 @@
+import { unsettledStates } from '../schema/event-state.ts'
 import type { EventState } from '../types.ts'
 import type { Named } from './collect.ts'
 import type { Answers } from './explain.ts'
 import type { ConsumerFact, ConsumerResult, ProjectionFact } from './facts/consumer.ts'
-import type { Fact } from './facts/fact.ts'
+import { type Fact, valueOf } from './facts/fact.ts'
 import type { ReadFact } from './facts/read.ts'
 import type { Trace } from './trace.ts'
 
@@ -89,13 +90,22 @@ const stateTones: Readonly<Record<EventState, Tone>> = {
   ...{ published: 'good', dead: 'bad', discarded: 'quiet' },
 }
 
-function relaySteps({ bucket, intent }: Trace['facts']): readonly Step[] {
+function relaySteps({ bucket, destinations, intent }: Trace['facts']): readonly Step[] {
+  const state = valueOf(intent)?.row?.state
+  const waits = state !== undefined && unsettledStates.includes(state)
   return [
     ...tell('relay', bucket, ({ readAt, isOwned, bucket: number }) => ({
       at: readAt,
       text: `${readAt === null ? 'never read' : 'last read'} bucket ${number}${isOwned ? '' : ', which nobody owns now'}`,
       tone: isOwned ? 'quiet' : 'open',
     })),
+    // Of interest while the event waits; who they are is not known of each event.
+    ...(valueOf(destinations) ?? [])
+      .filter((destination) => waits && destination.state === 'down')
+      .map(({ name, since, error }): Step => ({
+        ...{ who: 'relay', source: destinations.source, known: true, at: since, tone: 'bad' },
+        text: `the destination ${name} is down${error === null ? '' : `: ${error}`}`,
+      })),
     ...tell('relay', intent, ({ row }) =>
       row === null || (row.attempts === 0 && row.lastError === null)
         ? null

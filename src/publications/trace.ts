@@ -11,14 +11,15 @@ import {
   answersOf,
   causeTexts,
   gapsOf,
-  safeCommand,
   stateLabel,
   symptomTexts,
 } from './explain.ts'
+import { valueOf } from './facts/fact.ts'
 import { findSource } from './facts/source.ts'
 import { type EventKey, type PublicationKey, type TraceKey, checkRevision, checkScope } from './key.ts'
 import type { Publication } from './publication.ts'
-import { signsOf } from './signs-of.ts'
+import { safeCommand } from './safe-command.ts'
+import { type Yardstick, signsOf } from './signs-of.ts'
 import type { Signs } from './signs.ts'
 import { type Owner, type Symptom, judgeEvent, judgePublication } from './verdict.ts'
 
@@ -78,7 +79,7 @@ export async function tracePublication(
   const publication = publications.get(request.type) ?? null
   const key = request.revision === null ? request : await keyOf(sources, publication, request)
   const facts = await collectFacts(sources, key, publication)
-  const signs = signsOf(facts, key, publication?.pendingLimitMs ?? defaultPendingLimitMs)
+  const signs = signsOf(facts, key, publication ?? unconfigured)
   const verdict = key.revision === null ? judgeEvent(signs) : judgePublication(signs)
   return {
     aggregate: { type: key.type, id: key.id },
@@ -101,13 +102,23 @@ export async function tracePublication(
       owner: verdict.owner,
       team: verdict.owner === null ? null : (publication?.owners[verdict.owner] ?? null),
       action: actionText(verdict.action),
-      command: safeCommand(verdict, key, facts),
+      command: safeCommand(verdict, key, facts, publication),
     },
     answers: answersOf(facts, key),
   }
 }
 
-const defaultPendingLimitMs = 30_000
+/** False when no owner that could be asked knows the aggregate. */
+export function tellsAnything({ facts }: Pick<Trace, 'facts'>): boolean {
+  const intent = valueOf(facts.intent)
+  return (
+    [intent?.row, intent?.headRevision, valueOf(facts.source)?.newestRevision].some((told) => told != null) ||
+    facts.consumers.some(({ fact }) => valueOf(fact)?.result != null) ||
+    facts.projections.some(({ fact }) => valueOf(fact)?.revision != null)
+  )
+}
+
+const unconfigured: Yardstick = { pendingLimitMs: 30_000, source: { keeps: 'latest' } }
 
 function noticeOf({ type, revision }: TraceKey, publication: Publication | null): string | null {
   const configure = `no publication ${show(type)} is configured`
@@ -133,7 +144,7 @@ async function keyOf(
   return { ...place, revision: await newestRevision(sources, publication, place) }
 }
 
-/** Of the source where it is configured, otherwise the newest that was ever intended. */
+/** Of the source where it is configured, otherwise the newest that was ever intended. @throws what the source says */
 async function newestRevision(
   { outbox }: FactSources,
   publication: Publication | null,
@@ -149,8 +160,13 @@ async function newestRevision(
   )
   const known = rows.map((row) => BigInt(row.revision))
   if (publication !== null) {
-    const source = await findSource(outbox.db, publication, id, null).catch(() => undefined)
-    if (source?.newestRevision != null) known.push(BigInt(source.newestRevision))
+    try {
+      const { newestRevision: newest } = await findSource(outbox.db, publication, id, null)
+      if (newest !== null) known.push(BigInt(newest))
+    } catch (error) {
+      // With a revision to go on the trace says it among its gaps; without one it is the answer.
+      if (known.length === 0) throw error
+    }
   }
   const newest = known.reduce<bigint | undefined>(
     (most, next) => (most === undefined || next > most ? next : most),

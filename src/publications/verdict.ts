@@ -4,7 +4,7 @@ import type { Signs } from './signs.ts'
  * Where a publication is. `source-only` is printed with the name of the publication (`note-only`).
  * - `not-saved`: the source does not hold the revision, and nobody decided to publish it
  * - `source-only`: saved, and no decision to publish it
- * - `intent-pending`: decided, not handed over. Never a loss
+ * - `intent-pending`: decided, and no hand-over is on record. Never a loss
  * - `intent-dead`: decided, and given up
  * - `intent-relayed`: handed over. Not yet published
  * - `projection-current`: the public side holds this revision or a later one
@@ -34,8 +34,11 @@ export type Action =
   | 'save'
   | 'decide-intent'
   | 'repair-relay'
+  | 'run-relay'
+  | 'restore-destination'
   | 'release-blocker'
   | 'retry-dead'
+  | 'discard-dead'
   | 'repair-consumer'
   | 'retry-consumer'
   | 'ask-consumer'
@@ -43,6 +46,7 @@ export type Action =
   | 'rebuild-projection'
   | 'make-conditional'
   | 'repair-read'
+  | 'clear-cache'
   | 'restore-source'
 
 export interface Verdict {
@@ -74,8 +78,18 @@ const isSaved = isOneOf('source', 'here')
 const isOvertaken = isOneOf('source', 'newer')
 const sourceUntold = isOneOf('source', 'unknown', 'unconfigured')
 const notSaved = isOneOf('source', 'missing', 'behind')
-const isOut = isOneOf('intent', 'relayed', 'aged-out')
+/** Nothing but its number says that it ever was. */
+const isGone = all(
+  ...[isOneOf('intent', 'aged-out'), once],
+  isOneOf('source', 'missing', 'behind', 'newer', 'unknown', 'unconfigured'),
+  isOneOf('consumer', 'silent', 'unknown', 'unconfigured'),
+  isOneOf('projection', 'missing', 'behind', 'newer', 'unknown', 'unconfigured'),
+)
+const isOut = (signs: Signs) => isOneOf('intent', 'relayed', 'aged-out')(signs) && !isGone(signs)
 const relayed = all(isOut, once)
+const pending = isOneOf('intent', 'pending')
+const unrecorded = isOneOf('intent', 'unrecorded')
+const isDown = isOneOf('destination', 'down')
 const shown = isOneOf('projection', 'current', 'newer')
 const notShown = isOneOf('projection', 'missing', 'behind')
 const projectionUntold = isOneOf('projection', 'unknown', 'unconfigured')
@@ -137,15 +151,25 @@ export const verdictRows: readonly Row[] = [
   ),
 
   // 2. The relay.
-  row(all(isOneOf('intent', 'pending'), inTime), 'intent-pending', null, 'not-yet-relayed', 'relay', 'wait'),
+  row(all(pending, inTime), 'intent-pending', null, 'not-yet-relayed', 'relay', 'wait'),
   row(
-    all(isOneOf('intent', 'pending'), late),
+    all(pending, late, isOneOf('destination', 'up', 'unknown')),
     'intent-pending',
     'intent-overdue',
     'relay-late',
     'relay',
     'repair-relay',
   ),
+  row(
+    all(pending, late, isDown),
+    'intent-pending',
+    'intent-overdue',
+    'destination-down',
+    'relay',
+    'restore-destination',
+  ),
+  row(all(unrecorded, inTime), 'intent-pending', null, 'not-recorded', 'relay', 'wait'),
+  row(all(unrecorded, late), 'intent-pending', 'intent-overdue', 'not-recorded', 'relay', 'run-relay'),
   row(
     all(isOneOf('intent', 'blocked'), inTime),
     'intent-pending',
@@ -163,7 +187,10 @@ export const verdictRows: readonly Row[] = [
     'release-blocker',
   ),
   row(isOneOf('intent', 'dead'), 'intent-dead', 'intent-overdue', 'dead-letter', 'relay', 'retry-dead'),
+  row(isOneOf('intent', 'passed'), 'intent-dead', null, 'dead-overtaken', 'relay', 'discard-dead'),
   row(isOneOf('intent', 'discarded'), 'intent-dead', null, 'discarded', 'service', 'none'),
+
+  row(isGone, 'unknown', null, 'older-than-retention', null, 'none'),
 
   // 3. The consumer: a revision that was applied twice is a fault, wherever it shows.
   row(
@@ -236,7 +263,7 @@ export const verdictRows: readonly Row[] = [
     'public-read-old',
     'cached',
     'read',
-    'repair-read',
+    'clear-cache',
   ),
 ]
 

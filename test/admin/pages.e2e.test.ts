@@ -114,8 +114,9 @@ describeWith('chromium', 'the pages in a browser', () => {
     await page.getByRole('link', { name: 'old-path, revision 3' }).click()
     await page.getByRole('heading', { name: 'note old-path, revision 3' }).waitFor()
     const conclusion = page.getByRole('region', { name: 'Conclusion' })
-    expect(await conclusion.innerText()).toContain('note-only')
-    expect(await conclusion.locator('code').innerText()).toBe(
+    for (const name of ['note-only', 'intent-missing', 'no-intent'])
+      expect(await conclusion.innerText()).toContain(name)
+    expect(await conclusion.locator('pre').innerText()).toBe(
       'waybill intent create note old-path 3 --reason "…"',
     )
     await page.getByLabel('Aggregate id').fill('cached')

@@ -46,7 +46,9 @@ describe('the trace page', () => {
     expect(status).toBe(200)
     for (const part of [
       'note-only',
+      '<code>intent-missing</code>',
       'The canonical revision is there, the intent is not.',
+      '<code>no-intent</code> The revision was saved without',
       'service (<bdi>&lt;i&gt;editors&lt;/i&gt;</bdi>)',
       'waybill intent create note n-42 7 --reason &quot;…&quot;',
       'table public.notes',
@@ -190,7 +192,8 @@ describe('the page of publications', () => {
       'Audited 2 h',
       '1,234,567 revisions, not all of them',
       '1,234,555',
-      'The canonical revision is there, the intent is not',
+      '<code>intent-missing</code> <span class="bad">The canonical revision is there, the intent is not</span>',
+      '<code>no-intent</code> The revision was saved without',
       'and 11 more',
       '&lt;b&gt;away&lt;/b&gt;',
       'Could not be audited: <bdi>no such table</bdi>',

@@ -83,7 +83,14 @@ describe('publications over HTTP', () => {
 
   it('takes no decision without the header, a reason or a key', async () => {
     expect((await post('/api/v1/intents', { ...key, reason: 'x' }, {})).status).toBe(403)
-    for (const body of [key, { ...key, reason: 'x', revision: '-1' }, { ...key, reason: 'x', sope: 'y' }, []])
+    for (const body of [
+      key,
+      { ...key, reason: '…' },
+      { ...key, reason: '...' },
+      { ...key, reason: 'x', revision: '-1' },
+      { ...key, reason: 'x', sope: 'y' },
+      [],
+    ])
       expect((await post('/api/v1/intents', body)).status).toBe(400)
   })
 })

@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
@@ -34,12 +35,14 @@ describe('publications on the command line', () => {
   test('tell the story of a note without an intent, up to the decision and a replay', async () => {
     const audit = await waybill(['audit'])
     expect(audit.code).toBe(1)
-    expect(audit.stdout).toContain('the canonical revision is there, the intent is not: 2')
+    expect(audit.stdout).toContain('intent-missing, the canonical revision is there, the intent is not: 2')
     expect(audit.stdout).toContain('n-42 7, no-intent')
 
     const trace = await waybill(['trace', 'note', 'n-42', '7'])
     expect(trace.code).toBe(0)
     expect(trace.stdout).toMatch(/state +note-only/)
+    expect(trace.stdout).toMatch(/symptom +intent-missing: the canonical revision is there/)
+    expect(trace.stdout).toMatch(/cause +no-intent: The revision was saved without/)
     expect(trace.stdout).toMatch(/owner +service \(editors\)/)
     expect(trace.stdout).toContain('waybill intent create note n-42 7 --reason "…"')
     expect(Math.max(...trace.stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
@@ -99,7 +102,19 @@ describe('publications on the command line', () => {
   test.each([
     [['trace', 'note', 'nobody'], 1, 'no revision of note "nobody" is known'],
     [['trace', 'note', 'n-42', '1e3'], 2, 'expected a revision to be an integer'],
-    [['trace', 'no-uuid'], 2, 'expected an event id to be a UUID'],
+    [
+      ['trace', 'note'],
+      2,
+      'expected an aggregate type, an id and mostly a revision ("waybill trace note n-42 7"), or the id of an event, which is a UUID; got "note" alone',
+    ],
+    [['trace', 'note', '-x', '1'], 2, 'a word that begins with "-" goes after "--"'],
+    [['audit', 'nope'], 2, 'waybill audit takes no words, only options: --publication <name>, --reads; see'],
+    [
+      ['intent', 'create', 'note', 'n-42', '7', '--reason', '…'],
+      2,
+      'a reason is needed: say in a few words why',
+    ],
+    [['replay', 'note', 'n-42', '7', '--reason', ' ... '], 2, 'a reason is needed: say in a few words why'],
     [['audit', '--publication', 'nots'], 2, 'unknown publication "nots", did you mean "note"?'],
     [['replay', 'note', 'n-42', '7'], 2, '--reason'],
     [['intent', 'create', 'note', 'n-42', '9', '--reason', 'x'], 1, 'does not hold revision 9'],
@@ -109,8 +124,36 @@ describe('publications on the command line', () => {
     expect(answer.stderr).toContain(message)
   })
 
-  test('name a command that a shell understands, whatever the id', async () => {
-    const { stdout } = await waybill(['trace', 'note', `a:b c'd`, '--json'])
-    expect(JSON.parse(stdout).verdict.command).toBe(`waybill intent create note 'a:b c'\\''d' 2 --reason "…"`)
+  test('say with 1 that nobody knows of an aggregate, also when its revision is named', async () => {
+    for (const [type, told] of [
+      ['nope', 'There is no publication "nope" in the configuration'],
+      ['note', 'not-saved: The source does not hold this revision'],
+    ] as const) {
+      const { code, stdout } = await waybill(['trace', type, 'nobody', '1'])
+      expect(code).toBe(1)
+      expect(stdout.replaceAll(/\s+/g, ' ')).toContain(told)
+    }
   })
+
+  test.each([`a:b c'd`, '-x', '--all', '=ls', '$HOME', '~', '-n "o"'])(
+    'name a command that a shell takes as it stands, for the id %s',
+    async (id) => {
+      await database.query('INSERT INTO public.notes VALUES ($1, 2) ON CONFLICT DO NOTHING', [id])
+      const { command } = (await waybill(['trace', '--json', '--', 'note', id, '2'])).json().verdict
+      expect(command).toMatch(/^waybill intent create /)
+      // A shell takes the words apart; the dots alone are no reason.
+      const words = (line: string) =>
+        execFileSync('sh', ['-c', `for word in ${line}; do printf '%s\\0' "$word"; done`])
+          .toString()
+          .split('\0')
+          .slice(1, -1)
+      expect((await waybill(words(command))).code).toBe(2)
+      const created = await waybill(
+        words(`${command.replace('…', 'an old path')}`.replace('waybill ', 'waybill --json ')),
+      )
+      expect(created.json().intentKey).toBe(`${id}:2`)
+      const looking = (await waybill(['trace', '--json', '--', 'note', id, '2'])).json().verdict.command
+      expect((await waybill(words(looking))).stdout).toContain('intent-pending')
+    },
+  )
 })

@@ -32,7 +32,10 @@ describe('wrong usage is one sentence and exit code 2', () => {
     [['list', '--lmit', '5'], 'unknown option "--lmit", did you mean "--limit"?'],
     [['dead'], 'waybill dead needs a command: list, retry, discard; see "waybill dead --help"'],
     [['dead', 'retyr'], 'unknown command "retyr", did you mean "retry"?'],
-    [['migrate', 'now'], 'waybill migrate takes fewer words than that, see "waybill migrate --help"'],
+    [
+      ['migrate', 'now'],
+      'waybill migrate takes no words, only options: --print, --to <version>, --dry-run; see "waybill migrate --help"',
+    ],
     [['migrate', '--to'], 'option "--to <version>" argument missing, see "waybill migrate --help"'],
     [['migrate', '--to', '-1'], 'expected --to to be an integer from 0 to 9999, got "-1"'],
     [['migrate', '--to', 'x'], 'expected --to to be an integer from 0 to 9999, got "x"'],

@@ -20,6 +20,9 @@ test('an audit finds exactly what is wrong, with counts and first keys, page by 
     `DELETE FROM "waybill".publication_heads WHERE aggregate_id IN ('n-0000007', 'n-0004000')`,
   )
   await event(`processed_at = NULL, created_at = now() - interval '1 hour'`, 'n-0001000')
+  await event(`processed_at = NULL, created_at = now() - interval '1 hour'`, 'n-0001003')
+  await database.query(`DELETE FROM "waybill".processed_events WHERE aggregate_id = 'n-0001000'`)
+  await database.query(`DELETE FROM "waybill".projection_revisions WHERE aggregate_id = 'n-0001000'`)
   await event(`processed_at = NULL, dead_at = now()`, 'n-0001001')
   await event('processed_at = NULL', 'n-0001002')
   await database.query(
@@ -45,7 +48,8 @@ test('an audit finds exactly what is wrong, with counts and first keys, page by 
   )
   expect(keys).toEqual({
     'intent-missing': [2, 'n-0000007 no-intent', 'n-0004000 no-intent'],
-    'intent-overdue': [2, 'n-0001000 relay-late', 'n-0001001 dead-letter'],
+    // Of the last one the list shows that it was handed over.
+    'intent-overdue': [3, 'n-0001000 relay-late', 'n-0001001 dead-letter', 'n-0001003 not-recorded'],
     'projection-old': [2, 'n-0002000 consumer-rejected', 'n-0002001 applied-but-projection-old'],
     'applied-twice': [1, 'n-0003000 no-condition'],
   })

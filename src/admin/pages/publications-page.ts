@@ -94,7 +94,9 @@ function symptomOf(
   { count, first }: { count: number; first: readonly AuditKey[] },
 ): Html {
   return html`<div class="symptom">
-    <h3><span class="bad">${capital(symptomTexts[symptom])}</span>: ${number(count)}</h3>
+    <h3>
+      <code>${symptom}</code> <span class="bad">${capital(symptomTexts[symptom])}</span>: ${number(count)}
+    </h3>
     <ul class="plain">
       ${first.map(
         (key) =>
@@ -102,7 +104,7 @@ function symptomOf(
             <a href="/trace?${query(type, key)}">${brief(key.id)}, revision ${key.revision}</a>
             <div class="muted">
               ${key.state}${key.owner === null ? '' : `, owner ${key.owner}`}:
-              ${causeTexts[key.cause] ?? key.cause}
+              <code>${key.cause}</code> ${causeTexts[key.cause] ?? ''}
             </div>
           </li>`,
       )}

@@ -112,7 +112,10 @@ export function isFinal({ state, symptom, owner }: Trace['verdict']): boolean {
 function conclusion({ verdict, signs, tracedAt }: Trace, { follow }: TraceForm): Html {
   const tone = toneOf(verdict)
   const checked = [
-    ...(['source', 'intent', 'consumer', 'projection', 'read'] as const).map((name) => [name, signs[name]]),
+    ...(['source', 'intent', 'destination', 'consumer', 'projection', 'read'] as const).map((name) => [
+      name,
+      signs[name],
+    ]),
     ['late', signs.late ? 'yes' : 'no'],
     ['applied twice', signs.twice],
   ] as const
@@ -124,9 +127,10 @@ function conclusion({ verdict, signs, tracedAt }: Trace, { follow }: TraceForm):
         'Symptom',
         verdict.symptomText === null
           ? 'none'
-          : html`<strong class="bad">${capital(verdict.symptomText)}.</strong>`,
+          : html`<code>${verdict.symptom}</code>
+              <strong class="bad">${capital(verdict.symptomText)}.</strong>`,
       ],
-      ['Cause', verdict.causeText],
+      ['Cause', html`<code>${verdict.cause}</code> ${verdict.causeText}`],
       ['Next', verdict.action],
       ['Owner', ownerOf(verdict)],
       ['Safe command', commandOf(verdict)],

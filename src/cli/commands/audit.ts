@@ -71,7 +71,8 @@ function printReport(
   }
   for (const [symptom, { count, first }] of Object.entries(symptoms)) {
     output.print()
-    output.print(`  ${output.paint('red', symptomTexts[symptom as Symptom])}: ${count.toLocaleString('en')}`)
+    const told = `${symptom}, ${symptomTexts[symptom as Symptom]}`
+    output.print(`  ${output.paint('red', told)}: ${count.toLocaleString('en')}`)
     for (const { id, revision, cause } of first) output.print(`    ${printable(id)} ${revision}, ${cause}`)
     if (count > first.length) output.print(`    and ${plural(count - first.length, 'other')}`)
   }

@@ -1,11 +1,14 @@
 import type { Action } from '../context.ts'
-import { usageInvalid } from '../../input.ts'
+import { isEventId, usageInvalid } from '../../input.ts'
 import type { TraceRequest } from '../../publications/trace.ts'
+import { show } from '../../wording.ts'
+import { exitCodes } from '../exit-code.ts'
 
 /** The causal chain of one publication: by aggregate and revision, or by the id of its event. */
 export function traceCommand(words: readonly string[], flags: { scope?: string }): Action {
   const [first, id, revision] = words
   if (first === undefined || words.length > 3) throw usageInvalid(usage)
+  if (id === undefined && !isEventId(first)) throw usageInvalid(`${usage}; got ${show(first)} alone`)
   const asked: TraceRequest | string =
     id === undefined
       ? first
@@ -17,7 +20,7 @@ export function traceCommand(words: readonly string[], flags: { scope?: string }
   return ({ output, withDatabase }) =>
     withDatabase(async (db, configuration) => {
       const { openFactSources } = await import('../../publications/fact-sources.ts')
-      const { keyOfEvent, tracePublication } = await import('../../publications/trace.ts')
+      const { keyOfEvent, tellsAnything, tracePublication } = await import('../../publications/trace.ts')
       const { traceNewest } = await import('../../operations/trace-newest.ts')
       const { printTrace } = await import('../trace-text.ts')
       const opened = openFactSources(db, configuration)
@@ -29,6 +32,7 @@ export function traceCommand(words: readonly string[], flags: { scope?: string }
             : await traceNewest(sources, publications, asked)
         output.data(trace)
         printTrace(output, trace)
+        return tellsAnything(trace) ? exitCodes.done : exitCodes.failed
       } finally {
         await opened.close()
       }
@@ -36,4 +40,4 @@ export function traceCommand(words: readonly string[], flags: { scope?: string }
 }
 
 const usage =
-  'expected an aggregate type, an id and mostly a revision ("waybill trace note n-42 7"), or the id of an event'
+  'expected an aggregate type, an id and mostly a revision ("waybill trace note n-42 7"), or the id of an event, which is a UUID'

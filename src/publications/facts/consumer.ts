@@ -2,6 +2,7 @@ import type { Connection } from '../../database/connection.ts'
 import { inSchema, quoteIdentifier } from '../../database/identifiers.ts'
 import { type EventKey, type PublicationKey, type TraceKey, eventOf } from '../key.ts'
 import { type ProjectionPlace, quoteTable } from '../publication.ts'
+import { typeOfColumn } from './source.ts'
 
 export type ConsumerResult = 'applied' | 'stale' | 'rejected' | 'parked'
 
@@ -132,9 +133,11 @@ export async function findProjection(
 }
 
 async function countRows(db: Connection, table: string, column = 'id', id: string): Promise<number> {
+  const from = quoteTable(table)
+  await typeOfColumn(db, { from, column: quoteIdentifier(column), table, option: 'projections' })
   const { rows } = await db.query<{ count: number }>(
     `SELECT count(*)::int AS count FROM (
-       SELECT FROM ${quoteTable(table)} AS s WHERE s.${quoteIdentifier(column)}::text = $1::text LIMIT 1000
+       SELECT FROM ${from} AS s WHERE s.${quoteIdentifier(column)}::text = $1::text LIMIT 1000
      ) AS s`,
     [id],
   )

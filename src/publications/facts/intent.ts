@@ -21,6 +21,8 @@ export interface IntentRow {
   readonly blockedBy: string | null
   /** Milliseconds since it was written, or since it was handed over. */
   readonly ageMs: number
+  /** Milliseconds from then until it was handed over; null: it was not. */
+  readonly relayedAfterMs: number | null
 }
 
 /** What the outbox says of one revision. */
@@ -45,7 +47,8 @@ export async function findIntent(db: Connection, schema: string, key: TraceKey):
               ${time('last_attempt_at')} AS "lastAttemptAt", e.last_error AS "lastError", e.receipt AS "receipt",
               CASE WHEN e.processed_at IS NULL AND e.dead_at IS NULL AND e.discarded_at IS NULL
                    THEN (${blockedBySql})::text END AS "blockedBy",
-              (extract(epoch FROM clock_timestamp() - coalesce(e.processed_at, e.created_at)) * 1000)::float8 AS "ageMs"
+              (extract(epoch FROM clock_timestamp() - coalesce(e.processed_at, e.created_at)) * 1000)::float8 AS "ageMs",
+              (extract(epoch FROM e.processed_at - e.created_at) * 1000)::float8 AS "relayedAfterMs"
        FROM "waybill".outbox_events AS e
        WHERE ${where}`,
       schema,
@@ -54,20 +57,31 @@ export async function findIntent(db: Connection, schema: string, key: TraceKey):
   )
   const row = intent.rows[0] ?? null
   if (key.revision === null) return { row, headRevision: null, relayedRevision: null }
-  const head = await db.query<{ revision: string; relayed: string | null }>(
+  const head = await db.query<{ revision: string | null; relayed: string | null }>(
     inSchema(
-      `SELECT h.revision::text AS revision, h.relayed_revision::text AS relayed FROM "waybill".publication_heads AS h
-       WHERE h.aggregate_type = $1::text AND h.aggregate_id = $2::text AND h.intent_scope = $3::text`,
+      `SELECT h.revision::text AS revision,
+              ${relayedRevisionSql('$1::text', '$2::text', '$3::text', '$4::text::bigint')}::text AS relayed
+       FROM (SELECT) AS one LEFT JOIN "waybill".publication_heads AS h
+         ON h.aggregate_type = $1::text AND h.aggregate_id = $2::text AND h.intent_scope = $3::text`,
       schema,
     ),
-    values.slice(0, 3),
+    values,
   )
-  return {
-    row,
-    headRevision: head.rows[0]?.revision ?? null,
-    relayedRevision: head.rows[0]?.relayed ?? null,
-  }
+  const { revision, relayed } = head.rows[0]!
+  return { row, headRevision: revision, relayedRevision: relayed }
 }
+
+/**
+ * The newest revision that is known to be handed over, by the head `h` or by a later row than the one asked for: a head
+ * that a writer held at that moment does not know it. The retry of a dead letter judges by the same. Indexes: the primary
+ * key of publication_heads, outbox_events_revision.
+ */
+export const relayedRevisionSql = (type: string, id: string, scope: string, revision: string) => `greatest(
+         h.relayed_revision, CASE WHEN h.relayed_at IS NOT NULL THEN h.revision END,
+         (SELECT n.revision FROM "waybill".outbox_events AS n
+          WHERE n.aggregate_type = ${type} AND n.aggregate_id = ${id} AND n.intent_scope = ${scope}
+            AND n.revision > ${revision} AND n.processed_at IS NOT NULL
+          ORDER BY n.revision DESC LIMIT 1))`
 
 /** When a relay last read the bucket of the aggregate, and which relay owns it. */
 export interface BucketFact {

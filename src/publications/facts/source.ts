@@ -1,5 +1,6 @@
 import type { Connection } from '../../database/connection.ts'
 import { sqlState } from '../../database/failures.ts'
+import { quoteIdentifier } from '../../database/identifiers.ts'
 import { WaybillError } from '../../errors.ts'
 import type { Publication } from '../publication.ts'
 
@@ -43,24 +44,57 @@ export function revisionOf({ source }: Publication): string {
 
 /** The type of the column with the id, so that its index serves; works for views too. */
 export function typeOfId(db: Connection, { source }: Publication): Promise<string> {
-  return typeOfColumn(db, { from: source.from, column: source.id, table: source.table, option: 'source.id' })
+  return typeOfColumn(db, { from: source.from, column: source.id, table: source.table, option: 'source' })
 }
 
-/** @throws CONFIGURATION_INVALID when there is no such column */
+/** A column of a table of the user's: `from` and `column` quoted, `option` the part of the publication that names both. */
+interface ForeignColumn {
+  readonly from: string
+  readonly column: string
+  readonly table: string
+  readonly option: 'source' | 'projections'
+}
+
+/**
+ * The first look at a table of the user's: what is wrong with it is told in terms of the configuration, and of that
+ * table's own schema.
+ *
+ * @throws CONFIGURATION_INVALID when there is no such table or column, PERMISSION_DENIED
+ */
 export async function typeOfColumn(
   db: Connection,
-  { from, column, table, option }: { from: string; column: string; table: string; option: string },
+  { from, column, table, option }: ForeignColumn,
 ): Promise<string> {
-  const { rows } = await db.query<{ type: string }>(
-    `SELECT pg_catalog.format_type(a.atttypid, NULL) AS type FROM pg_catalog.pg_attribute AS a
-     WHERE a.attrelid = $1::text::regclass AND a.attname = $2::text AND a.attnum > 0 AND NOT a.attisdropped`,
+  const { rows } = await db.query<{ type: string | null; name: string; role: string; readable: boolean }>(
+    `SELECT pg_catalog.format_type(a.atttypid, NULL) AS type, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name,
+            current_user::text AS role, pg_catalog.has_any_column_privilege(c.oid, 'SELECT') AS readable
+     FROM pg_catalog.pg_class AS c
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+     LEFT JOIN pg_catalog.pg_attribute AS a
+       ON a.attrelid = c.oid AND a.attname = $2::text AND a.attnum > 0 AND NOT a.attisdropped
+     WHERE c.oid = pg_catalog.to_regclass($1::text)`,
     [from, unquoted(column)],
   )
-  const type = rows[0]?.type
-  if (type !== undefined) return type
+  const found = rows[0]
+  if (found === undefined) {
+    throw new WaybillError(
+      'CONFIGURATION_INVALID',
+      `there is no table ${table}: correct ${option}.table of the publication`,
+    )
+  }
+  const { type, name, role, readable } = found
+  if (type === null) {
+    throw new WaybillError(
+      'CONFIGURATION_INVALID',
+      `the table ${table} has no column ${column}: correct ${option}.id of the publication`,
+    )
+  }
+  if (readable) return type
   throw new WaybillError(
-    'CONFIGURATION_INVALID',
-    `the table ${table} has no column ${column}: correct ${option} of the publication`,
+    'PERMISSION_DENIED',
+    `role ${JSON.stringify(role)} lacks SELECT on the table ${name}: its owner may run ` +
+      `GRANT SELECT ON ${name} TO ${quoteIdentifier(role)}`,
+    { details: { role, kind: 'table', name, privilege: 'SELECT' } },
   )
 }
 
