@@ -23,8 +23,9 @@ export function createLedger() {
     get written() {
       return committed.size
     },
+    /** Of what was written: an intent that somebody decided by hand is no event of the service. */
     get delivered() {
-      return acknowledged.size
+      return [...committed.keys()].filter((id) => acknowledged.has(id)).length
     },
     get duplicates() {
       return [...acknowledged.values()].reduce((sum, times) => sum + times - 1, 0)

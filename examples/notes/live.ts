@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Progress, describe } from '../support/progress.ts'
 import { createLedger } from './ledger.ts'
-import { setStage } from './stage.ts'
+import { type Stage, setStage } from './stage.ts'
 
 export interface LiveOptions {
   progress: Progress
@@ -26,9 +26,7 @@ export async function runLive({ progress, signal }: LiveOptions): Promise<void> 
   })
   isSet = true
   try {
-    await stage.visible(
-      await stage.service.save('n-42', 'Press a button below, and look where this note is.'),
-    )
+    await stage.visible(await stage.service.save('n-42', 'Do some harm, and look where this note is.'))
     progress.print(whatToTry(stage))
     while (!signal.aborted) {
       progress.show(describe(ledger))
@@ -42,25 +40,22 @@ export async function runLive({ progress, signal }: LiveOptions): Promise<void> 
   }
 }
 
-function whatToTry({
-  url,
-  relayUrl,
-  faults,
-}: {
-  url: string
-  relayUrl: string
-  faults: readonly { name: string }[]
-}) {
+function whatToTry({ url, pagesUrl, commandLine, faults }: Stage) {
   const lines = [
     `the lab: write notes, do harm, see what became of them   ${url}`,
-    `where is a revision                                      ${relayUrl}/trace?type=note&id=n-42`,
-    `counts by state and symptom                              ${relayUrl}/publications`,
+    `where is a revision                                      ${pagesUrl}/trace?type=note&id=n-42`,
+    `counts by state and symptom, as the relay found them     ${pagesUrl}/publications`,
     '',
-    'The same without a browser:',
-    `  curl -X PUT ${url}/notes/n-42 -H 'content-type: application/json' -d '{"body": "new text"}'`,
+    'The commands, in another terminal of this clone; after the first line each works as a trace shows it:',
+    `  ${commandLine}`,
+    '  waybill trace note n-42',
+    '  waybill audit --reads',
+    '',
+    'Notes and faults without a browser:',
+    `  curl -X PUT ${url}/notes/n-42 -d '{"body": "new text"}'`,
     `  curl ${url}/public/notes/n-42`,
     `  curl -X POST ${url}/faults/consumer-rejects      and -X DELETE to mend it`,
-    `  curl '${relayUrl}/api/v1/trace?type=note&id=rejected'`,
+    `  curl '${pagesUrl}/api/v1/trace?type=note&id=rejected'`,
     `  faults: ${faults.map(({ name }) => name).join(', ')}`,
     '',
     'Ctrl-C ends it all.',

@@ -18,41 +18,59 @@ export interface NetworkOptions {
 interface Hop extends Acknowledged {
   headers: Record<string, string>
   body: Buffer
-  /** Nobody waits for the answer any more. */
-  isOver(): boolean
 }
 
-/** Does something to the deliveries of one note; false leaves a delivery to the usual way. */
-type Trick = (hop: Hop) => Promise<number>
+/** Does something to the deliveries of one note, and answers with an HTTP status; `pass` brings it to the consumer. */
+type Trick = (pass: () => Promise<number>) => Promise<number>
 
 const own = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'keep-alive'])
 
 /** What lies between the relay and the consumer. It passes everything on, and can be told to do harm. */
 export function createNetwork({ port, target, onAcknowledged }: NetworkOptions) {
   const tricks = new Map<string, Trick>()
+  const arrivals = new Map<string, number>()
   const listener = createListener(port, (request, response) => {
     handle(request, response).catch(() => response.destroy())
   })
 
   async function forward({ headers, body, eventId, aggregateId }: Hop): Promise<number> {
     const { status } = await fetch(target, { method: 'POST', headers, body: new Uint8Array(body) })
-    if (status < 300) onAcknowledged({ eventId, aggregateId })
+    if (status < 300) {
+      arrivals.set(eventId, (arrivals.get(eventId) ?? 0) + 1)
+      onAcknowledged({ eventId, aggregateId })
+    }
     return status
   }
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const hop = await hopOf(request, response)
-    const trick = tricks.get(hop.aggregateId) ?? forward
-    const status = await trick(hop).catch(() => 502)
+    const hop = await hopOf(request)
+    const trick = tricks.get(hop.aggregateId) ?? ((pass) => pass())
+    const status = await trick(() => forward(hop)).catch(() => 502)
     response.writeHead(status).end()
+  }
+
+  /** For the next delivery of this note; resolves when it was played. */
+  function playOnce(aggregateId: string, trick: Trick, patienceMs: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        tricks.delete(aggregateId)
+        reject(new Error(`within ${patienceMs / 1000} s the relay handed nothing of ${aggregateId} over`))
+      }, patienceMs)
+      tricks.set(aggregateId, (pass) => {
+        clearTimeout(timer)
+        tricks.delete(aggregateId)
+        return trick(pass).finally(resolve)
+      })
+    })
   }
 
   return {
     url: `http://127.0.0.1:${port}/events`,
-    forward,
     /** From now on, for every delivery of this note. */
     play: (aggregateId: string, trick: Trick) => void tricks.set(aggregateId, trick),
-    calm: (aggregateId: string) => void tricks.delete(aggregateId),
+    playOnce,
+    /** How often the consumer has acknowledged this event. */
+    arrived: (eventId: string) => arrivals.get(eventId) ?? 0,
     open: listener.open,
     close: listener.close,
   }
@@ -60,7 +78,7 @@ export function createNetwork({ port, target, onAcknowledged }: NetworkOptions) 
 
 export type Network = ReturnType<typeof createNetwork>
 
-async function hopOf(request: IncomingMessage, response: ServerResponse): Promise<Hop> {
+async function hopOf(request: IncomingMessage): Promise<Hop> {
   const headers = Object.fromEntries(
     Object.entries(request.headers).filter(([name]) => !own.has(name)),
   ) as Record<string, string>
@@ -70,6 +88,5 @@ async function hopOf(request: IncomingMessage, response: ServerResponse): Promis
     // A deliberate replay has ".r1" after the event's id.
     eventId: headers['webhook-id']!.replace(/\.r\d+$/, ''),
     aggregateId: decodeURIComponent(headers['x-waybill-aggregate-id']!),
-    isOver: () => response.destroyed,
   }
 }

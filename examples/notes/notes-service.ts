@@ -5,7 +5,9 @@ import { createOutbox } from '../../src/index.ts'
 import { inTransaction } from '../support/transaction.ts'
 
 export const notesTables = `
-  CREATE TABLE notes (id text PRIMARY KEY, revision int NOT NULL, body text NOT NULL);`
+  CREATE TABLE notes (
+    id text PRIMARY KEY, revision int NOT NULL, body text NOT NULL,
+    saved_at timestamptz NOT NULL DEFAULT clock_timestamp());`
 
 export const noteEvents = {
   'note.published': z.object({ id: z.string(), body: z.string() }),
@@ -16,7 +18,7 @@ const outbox = createOutbox({ client: pg(), events: noteEvents })
 /** Each save makes the next revision; its row lock puts the writers of a note in order. */
 const nextRevision = `
   INSERT INTO notes AS n (id, revision, body) VALUES ($1, 1, $2)
-  ON CONFLICT (id) DO UPDATE SET revision = n.revision + 1, body = excluded.body
+  ON CONFLICT (id) DO UPDATE SET revision = n.revision + 1, body = excluded.body, saved_at = excluded.saved_at
   RETURNING revision`
 
 export interface Saved {
@@ -59,8 +61,17 @@ export function createNotesService(pool: Pool, onSaved: (saved: Saved) => void =
       return told({ id, revision: rows[0]!.revision, eventId: null, answer: null })
     },
 
-    async list(): Promise<{ id: string; revision: number; body: string }[]> {
-      const { rows } = await pool.query('SELECT id, revision, body FROM notes ORDER BY id')
+    async newest(id: string): Promise<{ id: string; revision: number }> {
+      const { rows } = await pool.query('SELECT id, revision FROM notes WHERE id = $1', [id])
+      return rows[0]
+    },
+
+    /** What was saved last, with the beginning of its text. */
+    async latest(limit: number): Promise<{ id: string; revision: number; beginning: string }[]> {
+      const { rows } = await pool.query(
+        'SELECT id, revision, left(body, 400) AS beginning FROM notes ORDER BY saved_at DESC, id LIMIT $1',
+        [limit],
+      )
       return rows
     },
   }

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Findings, createFindings } from '../support/findings.ts'
 import { type Progress, describe, number } from '../support/progress.ts'
-import { type Fault, type Key, found } from './faults.ts'
+import { type Fault, type Key, saysOf, traceKey } from './faults.ts'
 import { createLedger } from './ledger.ts'
 import { type Stage, setStage } from './stage.ts'
 
@@ -104,13 +104,14 @@ async function play(fault: Fault, stage: Stage, wait: Wait): Promise<FaultReport
   const { name, expected, symptom } = fault
   const { diagnosis } = stage
   const key = await fault.inject()
+  const says = async () => saysOf(await traceKey(diagnosis, key))
   let said = ''
-  await wait(async () => (said = await found(diagnosis, key)) === expected)
+  await wait(async () => (said = await says()) === expected)
   const named = async () => (await auditSays(stage, key)) === symptom
   if (!(await wait(named))) said += `; audit says ${await auditSays(stage, key)}`
   if (symptom === 'intent-missing' && !(await isReplayRefused(stage, key))) said += '; replay was not refused'
-  await fault.heal(key)
-  if (!(await wait(async () => (await found(diagnosis, key)) === visible))) said += '; never mended'
+  await fault.mend?.(key)
+  if (!(await wait(async () => (await says()) === visible))) said += '; never mended'
   return { name, expected, found: said }
 }
 

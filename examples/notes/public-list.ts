@@ -70,6 +70,14 @@ export function createPublicList({ pool, secret }: { pool: Pool; secret: string 
       const note = await find(id)
       return note && { note, headers: { 'cache-control': 'no-cache' } }
     },
+    /** How often it has applied this revision. */
+    async applied(id: string, revision: number): Promise<number> {
+      const { rows } = await pool.query<{ times: number }>(
+        'SELECT count(*)::int AS times FROM applied WHERE id = $1 AND revision = $2',
+        [id, revision],
+      )
+      return rows[0]!.times
+    },
     /** Keeps what is shown now for the next five minutes. */
     async cache(id: string): Promise<void> {
       const note = await find(id)

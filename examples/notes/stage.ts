@@ -1,26 +1,32 @@
 import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Pool } from 'pg'
 import { startPostgres } from '../../scripts/embedded-postgres.ts'
+import { createAdminServer, createMetrics } from '../../src/admin/server.ts'
 import { type Diagnosis, createDiagnosis } from '../../src/publications/index.ts'
+import { createTelemetry } from '../../src/relay/index.ts'
 import { migrate } from '../../src/schema/index.ts'
 import { createDatabase, openPool } from '../support/databases.ts'
 import { freePort } from '../support/ports.ts'
 import { type RelayProcess, type RelayProcessOptions, startRelay } from '../support/relay-process.ts'
+import { configurationOf, publicationsOf } from './configuration.ts'
+import { createFaultBoard } from './fault-board.ts'
 import { type Fault, type Key, createFaults } from './faults.ts'
 import { type Acknowledged, type Network, createNetwork } from './network.ts'
 import { type NotesService, type Saved, createNotesService, notesTables } from './notes-service.ts'
 import { type PublicList, createPublicList, publicTables } from './public-list.ts'
-import { publicationsOf } from './publications.ts'
 import { serveLab } from './web.ts'
 
 /** The lab with everything that plays a part, running. */
 export interface Stage {
   /** The page of the lab. */
   readonly url: string
-  /** The HTTP server of the relay, where trace has its page. */
-  readonly relayUrl: string
+  /** Where trace has its page. The relay has the same pages, and takes them along when it dies. */
+  readonly pagesUrl: string
+  /** The line after which another terminal knows the command `waybill`. */
+  readonly commandLine: string
   readonly databaseUrl: string
   readonly publicPool: Pool
   readonly service: NotesService
@@ -67,38 +73,42 @@ export async function setStage(options: StageOptions): Promise<Stage> {
     await list.consumer.start()
     endings.push(() => list.consumer.stop())
 
-    const [port, networkPort, adminPort] = [await freePort(), await freePort(), await freePort()]
+    const [port, networkPort] = [await freePort(), await freePort()]
     const url = `http://127.0.0.1:${port}`
-    const relayUrl = `http://127.0.0.1:${adminPort}`
     const network = createNetwork({ port: networkPort, target: `${url}/events`, onAcknowledged })
     await network.open()
     endings.push(() => network.close())
 
-    const publicUrl = `${url}/public/notes`
-    const publications = publicationsOf({ publicDatabaseUrl, publicUrl })
+    const places = { databaseUrl, publicDatabaseUrl, publicUrl: `${url}/public/notes` }
+    const configuration = configurationOf({ ...places, listUrl: network.url, secret })
+    const publications = publicationsOf(places)
     const diagnosis = createDiagnosis({ databaseUrl, publications })
     endings.push(() => diagnosis.close())
+    const pages = servePages(databaseUrl, publications, print)
+    endings.push(() => pages.stop())
+    const pagesUrl = (await pages.start()).url
 
     async function visible({ id, revision }: Key): Promise<void> {
       while (((await list.read(id))?.note.revision ?? 0) < revision) await delay(20, undefined, { signal })
     }
 
+    // It goes with the folder of the server, also after a crash; it holds passwords.
+    const file = join(dirname(postgres.dataDirectory), 'waybill.config.json')
+    await writeFile(file, JSON.stringify(configuration, null, 2), { mode: 0o600 })
+    const commandLine = `waybill() { npm run -s waybill -- --config '${file}' "$@"; }`
     const relay = await startRelay({
-      configuration: fileURLToPath(new URL('waybill.config.ts', import.meta.url)),
-      env: {
-        ...{ DATABASE_URL: databaseUrl, PUBLIC_DATABASE_URL: publicDatabaseUrl, PUBLIC_URL: publicUrl },
-        ...{ LIST_URL: network.url, LIST_SECRET: secret, WAYBILL_ADMIN_PORT: String(adminPort) },
-      },
+      ...{ configuration: file, env: {} },
       ...(onLog === undefined ? {} : { onLog }),
       ...(onDeath === undefined ? {} : { onDeath }),
     })
     endings.push(() => relay.stop())
     print(`the relay runs as process ${relay.pid}`)
     const faults = createFaults({ service, network, list, relay, diagnosis, visible })
-    const web = await serveLab({ port, relayUrl, service, list, diagnosis, faults })
+    const board = createFaultBoard(faults)
+    const web = await serveLab({ port, pagesUrl, commandLine, service, list, network, diagnosis, board })
     endings.push(() => web.close())
     const parts = { service, list, network, relay, diagnosis, faults, visible }
-    return { url, relayUrl, databaseUrl, publicPool, ...parts, close }
+    return { url, pagesUrl, commandLine, databaseUrl, publicPool, ...parts, close }
   } catch (error) {
     await close()
     throw error
@@ -107,4 +117,19 @@ export async function setStage(options: StageOptions): Promise<Stage> {
 
 async function endAll(endings: (() => Promise<unknown>)[]): Promise<void> {
   for (const end of endings.reverse()) await end()
+}
+
+/** The pages of trace and counts, in this process: they answer also while no relay lives. */
+function servePages(
+  databaseUrl: string,
+  publications: ReturnType<typeof publicationsOf>,
+  print: (line: string) => void,
+) {
+  const telemetry = createTelemetry()
+  telemetry.on('admin.failed', ({ path, error }) => print(`the page ${path} failed: ${error}`))
+  return createAdminServer({
+    ...{ port: 0, database: { databaseUrl, schema: 'waybill', writable: true }, publications, telemetry },
+    health: () => ({ live: true, ready: true, reason: null }),
+    metrics: createMetrics({ telemetry }),
+  })
 }

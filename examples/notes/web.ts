@@ -1,45 +1,39 @@
 import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:http'
 import { type HttpBindings, createAdaptorServer } from '@hono/node-server'
-import { Hono } from 'hono'
-import type { Diagnosis } from '../../src/publications/index.ts'
-import { type Fault, type Key, found } from './faults.ts'
-import type { NotesService } from './notes-service.ts'
-import type { PublicList } from './public-list.ts'
+import { type Context, Hono } from 'hono'
+import { z } from 'zod'
+import { hasCode } from '../../src/index.ts'
+import { FaultRefused } from './fault-board.ts'
+import { type StateParts, createState } from './state.ts'
 
-export interface LabOptions {
+export interface LabOptions extends StateParts {
   port: number
-  relayUrl: string
-  service: NotesService
-  list: PublicList
-  diagnosis: Diagnosis
-  faults: readonly Fault[]
+  /** The line after which another terminal knows the command `waybill`. */
+  commandLine: string
 }
 
-/** What the page shows of one note. */
-interface NoteState extends Key {
-  body: string
-  publicRevision: number | null
-  publicBody: string | null
-  /** `visible`, or what trace says of the newest revision. */
-  says: string
-  traceUrl: string
-}
+type App = Hono<{ Bindings: HttpBindings }>
+
+const text = z
+  .string('must be a text')
+  .refine((given) => given.trim() !== '', 'must not be blank')
+  .refine(
+    (given) => given.isWellFormed() && !given.includes('\0'),
+    'must be Unicode without the character NUL',
+  )
+const note = z.object({
+  id: text.max(60, 'must have at most 60 characters'),
+  body: text,
+  operationId: z.string().optional(),
+})
 
 /** The web server of the lab: the write API, the public list, the consumer's ear, the faults, the page. */
 export async function serveLab(options: LabOptions): Promise<{ close(): Promise<void> }> {
-  const { port, service, list, faults } = options
-  const app = new Hono<{ Bindings: HttpBindings }>()
-  /** What each fault has hit and was not healed yet. */
-  const injected = new Map<string, Key>()
-
-  app.get('/', async (c) => c.html(await readFile(new URL('page.html', import.meta.url), 'utf8')))
-  app.put('/notes/:id', async (c) => {
-    const { body } = await c.req.json<{ body?: unknown }>()
-    if (typeof body !== 'string') return c.json({ error: 'expected {"body": "text"}' }, 400)
-    const { answer } = await service.save(c.req.param('id'), body, c.req.header('x-operation-id'))
-    return c.json(answer, 202)
-  })
+  const { port, list } = options
+  const app: App = new Hono()
+  addPage(app, options)
+  addWriteApi(app, options)
   app.get('/public/notes', async (c) => c.json(await list.list()))
   app.get('/public/notes/:id', async (c) => {
     const shown = await list.read(c.req.param('id'))
@@ -48,29 +42,9 @@ export async function serveLab(options: LabOptions): Promise<{ close(): Promise<
       : c.json(shown.note, 200, shown.headers)
   })
   app.post('/events', (c) => list.source.fetch(c.req.raw))
-  app.get('/state', async (c) =>
-    c.json({
-      notes: await describeNotes(options),
-      faults: faults.map(({ name, title }) => ({ name, title, hit: injected.get(name) ?? null })),
-    }),
-  )
-  app.post('/faults/:name', async (c) => {
-    const fault = faults.find(({ name }) => name === c.req.param('name'))
-    if (fault === undefined) return c.json({ error: `no such fault; there are ${names(faults)}` }, 404)
-    if (injected.has(fault.name)) return c.json({ error: 'it is there already: heal it first' }, 409)
-    const key = await fault.inject()
-    injected.set(fault.name, key)
-    return c.json({ ...key, expected: fault.expected })
-  })
-  app.delete('/faults/:name', async (c) => {
-    const fault = faults.find(({ name }) => name === c.req.param('name'))
-    const key = injected.get(c.req.param('name'))
-    if (fault === undefined || key === undefined) return c.json({ error: 'there is nothing to heal' }, 404)
-    await fault.heal(key)
-    injected.delete(fault.name)
-    return c.json(key)
-  })
-  app.onError((error, c) => c.json({ error: error.message }, 500))
+  addFaults(app, options)
+  app.notFound((c) => c.json({ error: `there is no ${c.req.method} ${c.req.path}` }, 404))
+  app.onError(answerError)
 
   const server = createAdaptorServer({ fetch: app.fetch }) as Server
   await new Promise<void>((done, fail) => server.once('error', fail).listen(port, '127.0.0.1', done))
@@ -83,22 +57,44 @@ export async function serveLab(options: LabOptions): Promise<{ close(): Promise<
   }
 }
 
-async function describeNotes({ service, list, diagnosis, relayUrl }: LabOptions): Promise<NoteState[]> {
-  return Promise.all(
-    (await service.list()).map(async ({ id, revision, body }) => {
-      const shown = await list.read(id)
-      const isVisible = (shown?.note.revision ?? 0) >= revision
-      return {
-        ...{ id, revision, body },
-        publicRevision: shown?.note.revision ?? null,
-        publicBody: shown?.note.body ?? null,
-        says: isVisible ? 'visible' : await found(diagnosis, { id, revision }),
-        traceUrl: `${relayUrl}/trace?type=note&id=${encodeURIComponent(id)}&revision=${revision}`,
-      }
-    }),
-  )
+function addPage(app: App, options: LabOptions): void {
+  const { pagesUrl, commandLine } = options
+  const state = createState(options)
+  const file = (path: string) => readFile(new URL(path, import.meta.url), 'utf8')
+  app.get('/', async (c) => c.html(await file('page.html')))
+  app.get('/readme', async (c) => c.text(await file('README.md')))
+  app.get('/guide', async (c) => c.text(await file('../../docs/guides/diagnosis.md')))
+  app.get('/state', async (c) => c.json({ pagesUrl, commandLine, ...(await state()) }))
 }
 
-function names(faults: readonly Fault[]): string {
-  return faults.map(({ name }) => name).join(', ')
+function addWriteApi(app: App, { service }: LabOptions): void {
+  app.put('/notes/:id', async (c) => {
+    const given: unknown = await c.req.json().catch(() => null)
+    const asked = note.safeParse({
+      ...(typeof given === 'object' ? given : {}),
+      id: c.req.param('id'),
+      operationId: c.req.header('x-operation-id'),
+    })
+    if (!asked.success) {
+      const [{ path, message }] = asked.error.issues as [z.core.$ZodIssue]
+      return c.json({ error: `expected {"body": "text"}: ${path.join('.')} ${message}` }, 400)
+    }
+    const { id, body, operationId } = asked.data
+    const { answer } = await service.save(id, body, operationId)
+    return c.json(answer, 202)
+  })
+}
+
+function addFaults(app: App, { board }: LabOptions): void {
+  app.post('/faults/:name', async (c) => {
+    const { fault, key } = await board.inject(c.req.param('name'))
+    return c.json({ ...key, expected: fault.expected })
+  })
+  app.delete('/faults/:name', async (c) => c.json(await board.mend(c.req.param('name'))))
+}
+
+function answerError(error: Error, c: Context): Response {
+  if (error instanceof FaultRefused) return c.json({ error: error.message }, error.status)
+  const isWrong = hasCode(error, 'EVENT_INVALID') || hasCode(error, 'PAYLOAD_INVALID')
+  return c.json({ error: error.message }, isWrong ? 400 : 500)
 }

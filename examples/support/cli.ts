@@ -37,7 +37,8 @@ export async function runDemo({ usage, once, live }: Demo): Promise<void> {
     else await live({ progress, signal, onKey: process.stdin.isTTY ? listenToKeys : undefined })
   } catch (error) {
     // A terminal sends its Ctrl-C to every process: what fails after that is no news.
-    if (!signal.aborted) console.error(error)
+    if (signal.aborted) progress.print('stopped before the end: nothing is left running')
+    else console.error(error)
     exitCode = signal.aborted ? 130 : 1
   }
   if (process.stdin.isTTY) process.stdin.setRawMode(false)
