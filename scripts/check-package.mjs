@@ -28,10 +28,8 @@ const notForWriters = [
   ...Object.keys(peerDependencies),
 ]
 
-step('build', () => run(process.execPath, [join(project, 'scripts/build.mjs')]))
-
-const tarball = step('npm pack', () => {
-  const { stdout } = run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', work])
+const tarball = step('npm pack, which builds', () => {
+  const { stdout } = run('npm', ['pack', '--json', '--foreground-scripts=false', '--pack-destination', work])
   const [{ filename, files }] = JSON.parse(stdout)
   const strange = files
     .map(({ path }) => path)

@@ -62,6 +62,16 @@ destinations:
 # retention:
 #   processedDays: 7
 
+# Events with a revision, by aggregate type: where "waybill trace" and "waybill audit" find what became of one.
+# publications:
+#   order:
+#     source: { table: orders } # your own table, with the columns id and revision
+#     pendingLimitSeconds: 30 # an intent that is pending for longer is a symptom
+#     consumers: [billing] # names of createConsumer
+#     projections: [public_orders] # names of projection()
+#     reads:
+#       - { name: shop, url: "https://example.com/orders/{id}", revision: body.revision }
+
 # Health, metrics and the API of the relay.
 # admin:
 #   host: 127.0.0.1
@@ -126,6 +136,17 @@ export default defineConfig({
 
   // Published events are removed after this time; dead letters stay.
   // retention: { processedDays: 7 },
+
+  // Events with a revision, by aggregate type: where "waybill trace" and "waybill audit" find what became of one.
+  // publications: {
+  //   order: {
+  //     source: { table: 'orders' }, // your own table, with the columns id and revision
+  //     pendingLimitSeconds: 30, // an intent that is pending for longer is a symptom
+  //     consumers: ['billing'], // names of createConsumer
+  //     projections: ['public_orders'], // names of projection()
+  //     reads: [{ name: 'shop', url: 'https://example.com/orders/{id}', revision: 'body.revision' }],
+  //   },
+  // },
 
   // Health, metrics and the API of the relay; the token is needed when host is not loopback.
   // admin: { host: '127.0.0.1', port: 4747, token: '\${WAYBILL_TOKEN}' },

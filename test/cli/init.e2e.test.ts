@@ -60,6 +60,9 @@ test.each([
   expect(configuration.retention).toEqual(plain.retention)
   expect(configuration.log).toEqual(plain.log)
   expect(configuration.admin).toMatchObject(plain.admin)
+  expect(configuration.publications).toMatchObject({
+    order: { source: { table: 'orders', id: 'id', revision: 'revision' }, consumers: ['billing'] },
+  })
 })
 
 test('init never overwrites a configuration, whatever its format', async () => {

@@ -26,9 +26,12 @@ describe('the README', () => {
       .filter(({ language }) => language === 'sh')
       .flatMap(({ code }) => code.trim().split('\n'))
     const commands = lines.map((line) => line.replace(/ +#.*/, ''))
-    const [, , install, init, migrate, relay] = commands
+    const [, , pack, install, init, migrate, relay] = commands
     expect(commands.slice(0, 2)).toEqual(['npm ci && npm run demo', 'npm ci && npm test'])
-    expect(install).toBe('npm install waybill pg')
+    // `npm run check:package` packs, installs and uses it.
+    const { version, scripts } = JSON.parse(readPage('package.json'))
+    expect([pack, scripts.prepack]).toEqual(['npm ci && npm pack', scripts.build])
+    expect(install).toBe(`npm install ../waybill/waybill-${version}.tgz pg zod`)
     await reader.run(init!)
     await reader.run(migrate!)
     const running = reader.start(relay!.replace(/^npx /, 'node_modules/.bin/'))
