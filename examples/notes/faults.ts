@@ -46,7 +46,10 @@ export interface FaultParts {
   visible(key: Key): Promise<void>
 }
 
-const overdue = { expected: 'intent-pending, intent-overdue, relay-late', symptom: 'intent-overdue' }
+const overdue = (cause: string) => ({
+  expected: `intent-pending, intent-overdue, ${cause}`,
+  symptom: 'intent-overdue',
+})
 const fine = { expected: 'projection-current, visible', symptom: null }
 const delivery = ['relay', 'broker'] as const
 const patienceMs = 20_000
@@ -71,7 +74,7 @@ export function createFaults(parts: FaultParts): readonly Fault[] {
       name: 'relay-killed-after-commit',
       title: 'Kill the relay after the commit',
       does: 'The note is committed, the relay dies while it hands it over.',
-      ...overdue,
+      ...overdue('relay-late'),
       ...{ needs: delivery, takes: 'relay' },
       inject: () =>
         saveAnd('killed-early', async () => {
@@ -84,7 +87,7 @@ export function createFaults(parts: FaultParts): readonly Fault[] {
       name: 'relay-killed-before-mark',
       title: 'Kill the relay between hand-over and mark',
       does: 'The list has applied it, the relay dies before that is on record: it will come again, and nothing is done then.',
-      ...overdue,
+      ...overdue('not-recorded'),
       ...{ needs: delivery, takes: 'relay' },
       inject: () =>
         saveAnd('killed-late', async (pass) => {
@@ -98,7 +101,7 @@ export function createFaults(parts: FaultParts): readonly Fault[] {
       name: 'broker-away',
       title: 'Take the broker away',
       does: 'Connections of the relay are refused.',
-      ...overdue,
+      ...overdue('destination-down'),
       ...{ needs: [], takes: 'broker' },
       async inject() {
         await network.close()

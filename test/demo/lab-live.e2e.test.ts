@@ -29,8 +29,9 @@ const inject = (name: string) => call(`/faults/${name}`, 'POST')
 const mend = (name: string) => call(`/faults/${name}`, 'DELETE')
 const noteOf = async (id: string): Promise<Whereabouts> =>
   (await call('/state')).body.notes.find((note: Whereabouts) => note.id === id)
-const hitOf = async (name: string): Promise<Whereabouts> =>
-  (await call('/state')).body.faults.find((fault: { name: string }) => fault.name === name).hit
+const faultOf = async (name: string): Promise<{ expected: string; hit: Whereabouts }> =>
+  (await call('/state')).body.faults.find((fault: { name: string }) => fault.name === name)
+const hitOf = async (name: string) => (await faultOf(name)).hit
 
 const patience = { timeout: 20_000 }
 const visible = 'projection-current, visible'
@@ -87,8 +88,10 @@ describe('npm run demo', () => {
       status: 200,
       body: { id: 'killed-late' },
     })
+    const { expected } = await faultOf('relay-killed-before-mark')
+    expect(expected).toMatch(/^intent-pending, intent-overdue, /)
     await expectNote('killed-late').toMatchObject({
-      ...{ publicRevision: 1, says: 'intent-pending, intent-overdue, relay-late', tone: 'bad' },
+      ...{ publicRevision: 1, says: expected, tone: 'bad' },
       ...{ arrived: 1, applied: 1 },
     })
     const page = await fetch((await noteOf('killed-late')).traceUrl)
