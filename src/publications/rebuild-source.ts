@@ -122,11 +122,11 @@ async function told<T>(publication: Publication, read: () => Promise<T>): Promis
   } catch (error) {
     const { cause = error } = error as { cause?: unknown }
     const state = sqlState(cause)
-    if (state === undefined || !/^(22|42)/.test(state)) throw error
-    const isDenied = state === '42501'
+    // A privilege that is lacking has its sentence already.
+    if (state === undefined || state === '42501' || !/^(22|42)/.test(state)) throw error
     throw new WaybillError(
-      isDenied ? 'PERMISSION_DENIED' : 'CONFIGURATION_INVALID',
-      `the source ${publication.source.table} of the publication ${show(publication.name)} cannot be read (${(cause as Error).message}): ${isDenied ? 'grant SELECT on it to the role of this connection' : 'correct "source" or "intent.payload" of its configuration'}`,
+      'CONFIGURATION_INVALID',
+      `the source ${publication.source.table} of the publication ${show(publication.name)} cannot be read (${(cause as Error).message}): correct "source" or "intent.payload" of its configuration`,
       { cause },
     )
   }

@@ -23,7 +23,7 @@ describe('wrong usage is one sentence and exit code 2', () => {
   test.each([
     [
       [],
-      'waybill needs a command: init, migrate, relay, status, list, dead, trace, audit, intent, replay, decisions, consumer, prune; see "waybill --help"',
+      'waybill needs a command: init, migrate, relay, status, list, dead, trace, audit, intent, replay, projection, decisions, consumer, prune; see "waybill --help"',
     ],
     [['stat'], 'unknown command "stat", did you mean "status"?'],
     [['lst'], 'unknown command "lst", did you mean "list"?'],

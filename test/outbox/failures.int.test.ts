@@ -44,7 +44,10 @@ test('an error of the database itself keeps its SQLSTATE', async () => {
 
 /** An outbox whose client answers, or fails, with this. */
 const answering = (query: () => Promise<unknown>) =>
-  createOutbox<object>({ client: { name: 'mine', query: () => query() as Promise<never[]> } })
+  createOutbox<object>({
+    client: { name: 'mine', query: () => query() as Promise<never[]> },
+    schema: testSchema,
+  })
 const failing = (error: unknown) =>
   answering(async () => {
     throw error

@@ -189,7 +189,7 @@ describe('a rebuild', () => {
     await world.save('n', 1)
     const asked = (changed: object, url?: string) => world.diagnose(changed, url).rebuild(name)
     await expect(asked({ source: { table: 'nowhere' } })).rejects.toThrow(
-      /the source nowhere of the publication "note" cannot be read/,
+      /^there is no table nowhere: correct source.table of the publication/,
     )
     const intent = { eventType: 'note.published', payload: 'nothing_of_it' }
     await expect(asked({ intent })).rejects.toThrow(
@@ -208,7 +208,7 @@ ${grantsFor(database, 'consumer', role).join('')}`,
     await expect(asked({}, url.href)).rejects.toMatchObject({
       code: 'PERMISSION_DENIED',
       message: expect.stringMatching(
-        /cannot be read.*grant SELECT on it to the role of this connection/,
+        /lacks SELECT on the table \S+: its owner may run GRANT SELECT ON/,
       ) as string,
     })
   })
