@@ -10,10 +10,7 @@ export function findTool(name: string): string | undefined {
   return [...debian, ...folders].map((folder) => join(folder, name)).find(isExecutable)
 }
 
-/**
- * The newest server that Debian keeps here. The one of the npm package is built for size (`-Os`), which makes
- * PostgreSQL's share of the work with each row nearly twice as large as where people run it.
- */
+/** The newest server that Debian keeps here, as people run it: the one of the npm package is built for size (`-Os`). */
 export function findServer(): { binaries: string; major: number } | undefined {
   const major = debianMajors().find((name) => isExecutable(join(debianFolder, name, 'bin', 'postgres')))
   return major === undefined ? undefined : { binaries: join(debianFolder, major), major: Number(major) }
