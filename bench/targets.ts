@@ -36,6 +36,8 @@ export const targets: Readonly<Record<string, Target>> = {
   'publisher.nats_vs_bare': atLeast(0.7),
   'publisher.redis_vs_bare': atLeast(0.7),
   'publisher.sqs_vs_bare': atLeast(0.7),
+  'publisher.sns_vs_bare': atLeast(0.7),
+  'publisher.webhook_vs_bare': atLeast(0.7),
   'scrape_ms.ten_million': atMost(200),
   'status_ms.ten_million': atMost(200),
   'ready_ms.ten_million': atMost(200),

@@ -74,7 +74,7 @@ export interface ClientsResult {
  */
 export interface PublishJob {
   job: 'publish'
-  broker: 'kafka' | 'rabbitmq' | 'nats' | 'redis' | 'sqs'
+  broker: 'kafka' | 'rabbitmq' | 'nats' | 'redis' | 'sqs' | 'sns' | 'webhook'
   by: 'waybill' | 'bare'
   /** Of the broker, as its client wants it. */
   address: string

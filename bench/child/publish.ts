@@ -7,7 +7,9 @@ import { natsSenders } from './senders/nats.ts'
 import { rabbitmqSenders } from './senders/rabbitmq.ts'
 import { redisSenders } from './senders/redis.ts'
 import type { Senders } from './senders/sender.ts'
+import { snsSenders } from './senders/sns.ts'
 import { sqsSenders } from './senders/sqs.ts'
+import { webhookSenders } from './senders/webhook.ts'
 
 /** One line for each broker. */
 const senders: Readonly<Record<PublishJob['broker'], Senders>> = {
@@ -16,6 +18,8 @@ const senders: Readonly<Record<PublishJob['broker'], Senders>> = {
   nats: natsSenders,
   redis: redisSenders,
   sqs: sqsSenders,
+  sns: snsSenders,
+  webhook: webhookSenders,
 }
 
 export async function runPublish(job: PublishJob, parent: Parent): Promise<void> {

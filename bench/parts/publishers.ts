@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { Connection } from 'rabbitmq-client'
-import { runCleanups } from '../../test/support/cleanups.ts'
+import { atEndOfFile, runCleanups } from '../../test/support/cleanups.ts'
 import { startKafka } from '../../test/support/kafka.ts'
 import { createTopics } from '../../test/support/kafka-consumer.ts'
 import { findKafka, findNats, findProgram, findRabbitmq, findRedis } from '../../test/support/programs.ts'
@@ -11,6 +11,7 @@ import { startRabbitmq } from '../../test/support/rabbitmq.ts'
 import { startRedis } from '../../test/support/redis.ts'
 import type { PublishJob, PublishResult } from '../child/job.ts'
 import { type Context, type Figure, type Part, type Section, figure, thousands } from '../part.ts'
+import { startWebhook } from '../webhook.ts'
 import { median, ratioOfRounds, rounded, spread } from '../statistics.ts'
 
 /** A broker with topics of its own for each run. */
@@ -79,6 +80,25 @@ const contestants: readonly Contestant[] = [
           await server.createQueue(queue)
         },
       }
+    },
+  },
+  {
+    broker: 'sns',
+    title: 'SNS, a standard topic of an emulator without subscriptions, `@aws-sdk/client-sns`',
+    missing: () => undefined,
+    async start() {
+      const { url } = await startAws()
+      return { address: url, createTopic: async () => undefined }
+    },
+  },
+  {
+    broker: 'webhook',
+    title: 'a webhook, 32 connections, `undici`',
+    missing: () => undefined,
+    async start() {
+      const { url, close } = await startWebhook()
+      atEndOfFile(close)
+      return { address: url, createTopic: async () => undefined }
     },
   },
 ]
