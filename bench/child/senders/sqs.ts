@@ -1,11 +1,9 @@
 import { GetQueueUrlCommand, SQSClient, SendMessageBatchCommand } from '@aws-sdk/client-sqs'
 import { sqsPublisher } from '../../../src/brokers/sqs.ts'
-import { createEncoder } from '../../../src/publishing/format.ts'
 import { awsRegion } from '../../../test/support/aws.ts'
+import { entriesOf, inCalls } from './aws.ts'
 import type { Senders } from './sender.ts'
 import { publisherSender } from './waybill.ts'
-
-const mostEntries = 10
 
 export const sqsSenders: Senders = {
   async waybill({ address, topic }, batches) {
@@ -15,26 +13,18 @@ export const sqsSenders: Senders = {
     )
   },
   async bare({ address, topic }, batches) {
-    const encoder = createEncoder({ binding: 'sqs' })
-    const records = batches.map((batch) =>
-      batch.map((message) => {
-        const { body, headers } = encoder.encode(message)
-        const attributes = headers.map(([name, StringValue]) => [name, { DataType: 'String', StringValue }])
-        return { MessageBody: body, MessageAttributes: Object.fromEntries(attributes) }
-      }),
-    )
+    const records = entriesOf(batches)
     const client = new SQSClient({ endpoint: address, region: awsRegion })
     const { QueueUrl } = await client.send(new GetQueueUrlCommand({ QueueName: topic }))
     return {
-      async send(batch) {
-        const requests: Promise<unknown>[] = []
-        for (let start = 0; start < records[batch]!.length; start += mostEntries) {
-          const entries = records[batch]!.slice(start, start + mostEntries)
-          const Entries = entries.map((entry, n) => ({ Id: String(n), ...entry }))
-          requests.push(client.send(new SendMessageBatchCommand({ QueueUrl, Entries })))
-        }
-        await Promise.all(requests)
-      },
+      send: (batch) =>
+        inCalls(records[batch]!, (part) => {
+          const Entries = part.map(({ body, attributes }, n) => ({
+            ...{ Id: String(n), MessageBody: body },
+            MessageAttributes: attributes,
+          }))
+          return client.send(new SendMessageBatchCommand({ QueueUrl, Entries }))
+        }),
       close: async () => client.destroy(),
     }
   },
