@@ -4,14 +4,14 @@ import { rabbitmqPublisher } from '../../src/brokers/rabbitmq.ts'
 import { connectAmqp, consumeQueue } from '../support/amqp-consumer.ts'
 import { type RabbitmqServer, startRabbitmq } from '../support/rabbitmq.ts'
 import { describeWith } from '../support/services.ts'
-import { type Flow, startFlow as startBrokerFlow } from './fixtures/broker-flow.ts'
+import { type Flow, type FlowBroker, startFlow as startBrokerFlow } from './fixtures/broker-flow.ts'
 import { createRandom, repeat } from './fixtures/random.ts'
 
 let server: RabbitmqServer
 
 let flows = 0
 
-async function startFlow(): Promise<Flow> {
+async function startFlow(options?: { maxAttempts: number }): Promise<Flow> {
   const exchange = `faults-${++flows}`
   const connection = await connectAmqp(server.url)
   const channel = await connection.acquire()
@@ -19,7 +19,7 @@ async function startFlow(): Promise<Flow> {
   await channel.queueDeclare({ queue: exchange, durable: true })
   await channel.queueBind({ queue: exchange, exchange, routingKey: '#' })
   connection.unsafeDestroy()
-  return startBrokerFlow({
+  const broker: FlowBroker = {
     name: 'rabbit',
     port: server.port,
     publisher: (port) =>
@@ -40,7 +40,8 @@ async function startFlow(): Promise<Flow> {
       }
       await consumer.close()
     },
-  })
+  }
+  return startBrokerFlow(broker, options)
 }
 
 describeWith('rabbitmq', 'RabbitMQ while events flow', () => {
@@ -66,7 +67,7 @@ describeWith('rabbitmq', 'RabbitMQ while events flow', () => {
     { timeout: 60_000 * repeat },
     async () => {
       const random = createRandom()
-      const { proxy, relay, untilPublished, finish } = await startFlow()
+      const { proxy, relay, untilPublished, finish } = await startFlow({ maxAttempts: 8 })
       let resets = 0
       for (let round = 0; round < 10 * repeat; round++) {
         await delay(random.between(10, 250))
@@ -74,7 +75,8 @@ describeWith('rabbitmq', 'RabbitMQ while events flow', () => {
         proxy.reset()
         await untilPublished(random.between(1, 20))
       }
-      const { written, duplicates } = await finish()
+      // One that was under way at two resets, while others got through between them, may be counted.
+      const { written, duplicates } = await finish(7)
       expect(resets).toBeGreaterThanOrEqual(5 * repeat)
       process.stdout.write(
         `${resets} connections reset, ${written} events, ${duplicates} twice, ` +

@@ -130,7 +130,8 @@ describeWith('sqs', 'SQS while events flow', () => {
         proxy.reset()
         await untilPublished(random.between(1, 20))
       }
-      const { written, duplicates } = await finish()
+      // One that was under way at two resets, while others got through between them, may be counted.
+      const { written, duplicates } = await finish(7)
       expect(resets).toBeGreaterThanOrEqual(5 * repeat)
       // A repeated send has the same deduplication id.
       expect(duplicates).toBe(0)

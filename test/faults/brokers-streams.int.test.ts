@@ -76,7 +76,8 @@ for (const { service, away, start, flow } of kinds) {
     beforeAll(async () => {
       server = await start()
     })
-    const startOne = async (): Promise<Flow> => startFlow(await flow(server))
+    const startOne = async (options?: { maxAttempts: number }): Promise<Flow> =>
+      startFlow(await flow(server), options)
 
     test('is away for a while: told once, no attempt counted, nothing lost, order kept', async () => {
       const { proxy, relay, untilPublished, finish } = await startOne()
@@ -96,7 +97,7 @@ for (const { service, away, start, flow } of kinds) {
       { timeout: 60_000 * repeat },
       async () => {
         const random = createRandom()
-        const { proxy, untilPublished, finish } = await startOne()
+        const { proxy, untilPublished, finish } = await startOne({ maxAttempts: 8 })
         let resets = 0
         for (let round = 0; round < 10 * repeat; round++) {
           await delay(random.between(10, 250))
@@ -104,7 +105,8 @@ for (const { service, away, start, flow } of kinds) {
           proxy.reset()
           await untilPublished(random.between(1, 20))
         }
-        await finish()
+        // One that was under way at two resets, while others got through between them, may be counted.
+        await finish(7)
         expect(resets).toBeGreaterThanOrEqual(5 * repeat)
       },
     )

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { type TestRelay, testRelay, upTo } from '../relay/harness.ts'
 import { type Ledger, createLedger, whole } from '../support/ledger.ts'
-import { type TestDatabase, createTestDatabase, startTestServer } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, onceThere, startTestServer } from '../support/postgres.ts'
 import { startCluster } from './cluster.ts'
 import { createRandom, repeat } from './fixtures/random.ts'
 import { eventually, expectWhole, ledgerBroker, readSessions, relaySessions } from './kit.ts'
@@ -27,21 +27,17 @@ async function startRelays(
 
 /** The test's own connection may have gone with the server, and that one may not be there again yet. */
 const fresh = ({ url, sql }: Pick<TestDatabase, 'url' | 'sql'>): Pick<TestDatabase, 'rows'> => ({
-  async rows(text, values) {
-    const client = await eventually('the server takes connections', async () => {
-      const next = new pg.Client({ connectionString: url })
-      next.on('error', () => undefined)
-      return next.connect().then(
-        () => next,
-        () => undefined,
-      )
-    })
-    try {
-      return (await client.query(sql(text), values)).rows as never
-    } finally {
-      await client.end()
-    }
-  },
+  rows: (text, values) =>
+    onceThere(async () => {
+      const client = new pg.Client({ connectionString: url })
+      client.on('error', () => undefined)
+      try {
+        await client.connect()
+        return (await client.query(sql(text), values)).rows as never
+      } finally {
+        await client.end()
+      }
+    }),
 })
 
 /** Every bucket has an owner with a lease, and none has more than its share. */

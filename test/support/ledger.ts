@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { inSchema } from '../../src/database/identifiers.ts'
 import { atEndOfFile } from './cleanups.ts'
-import type { TestDatabase } from './postgres.ts'
+import { type TestDatabase, onceThere } from './postgres.ts'
 
 /** What a fault made of the events. Everything but `written` and `delivered` ought to be 0. */
 export interface Verdict {
@@ -155,12 +155,15 @@ export async function createLedger(
   }
 
   function readWritten(): Promise<Written[]> {
-    return connected(async (client) => {
-      const { rows } = await client.query<Written>(
-        `SELECT aggregate, version, event_id AS "eventId", payload::text AS body FROM ledger.events`,
-      )
-      return rows
-    })
+    // What arrives may have been in a relay's memory when the server went.
+    return onceThere(() =>
+      connected(async (client) => {
+        const { rows } = await client.query<Written>(
+          `SELECT aggregate, version, event_id AS "eventId", payload::text AS body FROM ledger.events`,
+        )
+        return rows
+      }),
+    )
   }
 
   function until(reached: () => boolean, limitMs: number, missing: () => string): Promise<void> {

@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { inject } from 'vitest'
 import { type PostgresOptions, type PostgresServer, startPostgres } from '../../scripts/embedded-postgres.ts'
+import { failureOf } from '../../src/database/failures.ts'
 import { inSchema } from '../../src/database/identifiers.ts'
 import { migrate } from '../../src/schema/migrator.ts'
 import { atEndOfFile } from './cleanups.ts'
@@ -96,6 +98,19 @@ export async function createTestDatabase(options: TestDatabaseOptions = {}): Pro
     sql,
     connect,
     drop,
+  }
+}
+
+/** The answer of `look`, which is asked again while the server is away, up to 20 s: for tests that kill it. */
+export async function onceThere<T>(look: () => Promise<T>): Promise<T> {
+  const end = performance.now() + 20_000
+  for (;;) {
+    try {
+      return await look()
+    } catch (error) {
+      if (failureOf(error) !== 'connection' || performance.now() > end) throw error
+      await delay(50)
+    }
   }
 }
 
