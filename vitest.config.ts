@@ -1,16 +1,19 @@
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/support/sequencer.ts'
 
 const database = {
   globalSetup: ['test/support/global-setup.ts'],
   setupFiles: ['test/support/setup.ts'],
   hookTimeout: 60_000,
-  // They wait more than they work.
+  // They wait as much as they work.
   maxWorkers: 3,
+  sequence: { groupOrder: 2 },
 }
 
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/reporter.ts'],
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
@@ -43,7 +46,6 @@ export default defineConfig({
           name: 'int',
           include: ['test/**/*.int.test.ts'],
           testTimeout: 30_000,
-          sequence: { groupOrder: 2 },
         },
       },
       {
@@ -54,7 +56,6 @@ export default defineConfig({
           include: ['test/**/*.e2e.test.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          sequence: { groupOrder: 3 },
         },
       },
     ],

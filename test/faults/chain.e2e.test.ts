@@ -14,7 +14,7 @@ const rounds = 3 * repeat
 describeWith('rabbitmq', 'a handler that publishes the next event in its transaction', () => {
   test(
     'makes each effect behind it happen once and in order, whatever is killed on the way',
-    { timeout: 120_000 * repeat },
+    { timeout: 240_000 * repeat },
     async () => {
       const random = createRandom()
       const [first, second, third] = [
