@@ -64,9 +64,8 @@ function createPublisher(name: string, settings: WebhookSettings): Publisher {
     }
     for (const [header, value] of headers) flat.push(header, value)
     flat.push(...target.headers)
-    const pool = pools.get(target.url, target.computed && !allowPrivateAddresses)
-    const path = target.url.pathname + target.url.search
-    return startExchange(pool, { path, headers: flat, body }, timeoutMs)
+    const pool = pools.get(target, target.computed && !allowPrivateAddresses)
+    return startExchange(pool, { path: target.path, headers: flat, body }, timeoutMs)
   }
 
   async function deliver(message: Message, call: Abortion): Promise<Outcome> {

@@ -3,6 +3,9 @@ import { undeliverable } from '../../publishing/publisher.ts'
 /** Where one message goes. */
 export interface Target {
   readonly url: URL
+  /** Of the URL, which works both out each time it is asked: path and query. */
+  readonly origin: string
+  readonly path: string
   /** Given by a route for this one event: then one destination stands for many hosts. */
   readonly computed: boolean
   /** Headers beside those of the message: name, value, name, value … */
@@ -16,7 +19,7 @@ export function configuredTarget(text: string, headers: Readonly<Record<string, 
   const basic = basicAuthorization(url)
   if (basic !== undefined && !names.includes('authorization')) flat.push('authorization', basic)
   if (!names.includes('user-agent')) flat.push('user-agent', 'waybill')
-  return { url, computed: false, headers: flat }
+  return { ...addressOf(url), computed: false, headers: flat }
 }
 
 /** Configured headers may hold a credential, so they go to the configured origin and nowhere else. */
@@ -25,11 +28,14 @@ export function computedTarget(text: string, configured: Target): Target {
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
     throw undeliverable('the url that the route gave is not a URL that starts with http:// or https://')
   }
-  if (url.origin === configured.url.origin) return { url, computed: true, headers: configured.headers }
+  const address = addressOf(url)
+  if (address.origin === configured.origin) return { ...address, computed: true, headers: configured.headers }
   const basic = basicAuthorization(url)
   const headers = ['user-agent', 'waybill', ...(basic === undefined ? [] : ['authorization', basic])]
-  return { url, computed: true, headers }
+  return { ...address, computed: true, headers }
 }
+
+const addressOf = (url: URL) => ({ url, origin: url.origin, path: url.pathname + url.search })
 
 function basicAuthorization({ username, password }: URL): string | undefined {
   if (username === '' && password === '') return undefined
