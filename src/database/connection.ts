@@ -28,6 +28,11 @@ export interface ConnectionOptions {
   onReadOnly?: () => void
   /** Called once for each session that was made. */
   onConnect?: (session: Session) => void | Promise<void>
+  /**
+   * Rows are looked up by an index, one by one, also while the tables are so small that reading all of them would be
+   * cheaper: the plan of a named statement stays when they have grown. Default: false.
+   */
+  byIndex?: boolean
 }
 
 export interface QueryOptions {
@@ -95,7 +100,7 @@ const types: pg.CustomTypesConfig = {
 type OwnSession = Omit<Session, 'client'> & { readonly client: pg.Client }
 
 export function createConnection(options: ConnectionOptions): Connection {
-  const { databaseUrl, schema, connectTimeoutMs = 10_000, queryTimeoutMs = 30_000 } = options
+  const { databaseUrl, schema, connectTimeoutMs = 10_000, queryTimeoutMs = 30_000, byIndex = false } = options
   const maxQueryTimeoutMs = options.maxQueryTimeoutMs ?? queryTimeoutMs
   const where = describeUrl(databaseUrl)
   let current: Promise<OwnSession> | undefined
@@ -131,7 +136,7 @@ export function createConnection(options: ConnectionOptions): Connection {
           pooled: rows[0]?.pid !== (client as unknown as { processID: number }).processID,
           refusal,
         }
-        if (!made.pooled) await bounded(client, prepareSession(client), connectTimeoutMs)
+        if (!made.pooled) await bounded(client, prepareSession(client, byIndex), connectTimeoutMs)
         await bounded(client, Promise.resolve(options.onConnect?.(made)), connectTimeoutMs)
         return made
       } catch (error) {
@@ -254,6 +259,11 @@ function leaveWhenReadOnly(client: pg.Client, where: string): () => WaybillError
   return () => refusal
 }
 
+/** What is left to the planner is a nested loop with an index inside. */
+const onlyByIndex = ['seqscan', 'hashjoin', 'mergejoin', 'material']
+  .map((way) => `SET enable_${way} = off`)
+  .join('; ')
+
 /**
  * No statement of ours gains from being compiled, and it is compiled anew each time it runs: where the planner expects
  * many rows that takes longer than the statement.
@@ -261,8 +271,8 @@ function leaveWhenReadOnly(client: pg.Client, where: string): () => WaybillError
  * A statement that was given up on this side ends on the server as well, also while it waits for a lock: else each
  * further try would leave one more behind. Where the server's system cannot do that, it stays as it was.
  */
-async function prepareSession(client: pg.Client): Promise<void> {
-  await client.query('SET jit = off')
+async function prepareSession(client: pg.Client, byIndex: boolean): Promise<void> {
+  await client.query(byIndex ? `SET jit = off; ${onlyByIndex}` : 'SET jit = off')
   await client.query('SET client_connection_check_interval = 2000').catch((error: unknown) => {
     if (sqlState(error) === undefined) throw error
   })

@@ -41,7 +41,10 @@ export function createRelayConnections(options: RelayConnectionsOptions): RelayC
     // A session that is dead without a word is replaced before the leases run out.
     queryTimeoutMs: Math.min(statementLimitMs, Math.max(1_000, leaseMs / 2)),
   })
-  const mark = createConnection({ ...patient, applicationName: 'waybill mark' })
-  const read = createConnection({ ...patient, applicationName: 'waybill read', onConnect: onReadSession })
+  const mark = createConnection({ ...patient, byIndex: true, applicationName: 'waybill mark' })
+  const read = createConnection({
+    ...{ ...patient, byIndex: true, applicationName: 'waybill read' },
+    onConnect: onReadSession,
+  })
   return { leases, mark, read, database }
 }

@@ -51,8 +51,18 @@ const busyWindowMs = 100
 const awakeAtLeastMs = 2_000
 /** So many looks in a row that found something are load too. */
 const busyStreak = 5
-/** A look that brings fewer events than this came too early. */
-const trickle = 16
+/** Under load, a look that brings fewer events than this came too early, and one with as few as `trickle` did not. */
+const full = 48
+/** Longest pause after a look under load that brought something. */
+const longestPaceMs = 10
+/** At this rate a look each millisecond costs little. */
+const trickle = 4
+
+/** The pause before the next look of a relay under load, in milliseconds, from the one before this look. */
+function paceAfter(found: number, pauseMs: number): number {
+  const change = found < trickle || found >= full ? -1 : 1
+  return Math.min(Math.max(1, pauseMs + change), longestPaceMs)
+}
 
 export function createWakeup(options: WakeupOptions): Wakeup {
   const { listener, pollIntervalMs, telemetry, setAsleep, source } = options
@@ -130,10 +140,11 @@ export function createWakeup(options: WakeupOptions): Wakeup {
     const now = performance.now()
     if (found > 0) {
       idleSince = undefined
-      pauseMs = 1
       if (++streak >= busyStreak) wakeUp(now + awakeAtLeastMs)
-      // Events that trickle in are worth a moment: fewer, fuller reads.
-      if (streak > 1 && found < trickle) await signal.wait(1)
+      // Events that come in one by one are worth a moment: fewer, fuller reads and marks leave the processors to those
+      // who write.
+      pauseMs = now < awakeUntil ? paceAfter(found, pauseMs) : 1
+      if (found < full && streak > 1) await signal.wait(pauseMs)
       return
     }
     streak = 0

@@ -136,6 +136,34 @@ describe.concurrent('under load, somebody', () => {
     },
   )
 
+  test.for([false, true])(
+    'fills an outbox that was empty when the relay began (vacuumed: %s): its statements do not read all of it',
+    async (vacuumed, { expect }) => {
+      const database = await createTestDatabase()
+      const ledger = await createLedger(database)
+      // Nobody tells the planner that it has grown.
+      await database.query('ALTER TABLE "waybill".outbox_events SET (autovacuum_enabled = off)')
+      if (vacuumed) await database.query('VACUUM ANALYZE "waybill".outbox_events')
+      const relay = testRelay(database, { destinations: { bus: ledgerBroker(ledger) } })
+      await relay.start()
+      // So often that its statements have the plans that stay.
+      for (let n = 0; n < 20; n++) {
+        await ledger.write(1)
+        await ledger.untilDelivered()
+      }
+      await ledger.write(2_000)
+      await ledger.untilDelivered()
+      await relay.stop()
+      await eventually('the sessions ended', async () => (await readSessions(database)).length === 0)
+      const [table] = await database.rows<{ scans: string; lookups: string }>(
+        `SELECT seq_scan AS scans, idx_scan AS lookups FROM pg_stat_user_tables WHERE relname = 'outbox_events'`,
+      )
+      expect(Number(table!.lookups)).toBeGreaterThan(2_000)
+      expect(table!.scans).toBe('0')
+      await expectWhole(ledger, database)
+    },
+  )
+
   test('rewrites the outbox (VACUUM FULL), clusters and reindexes it', async ({ expect }) => {
     const { database, ledger, finish } = await startWork()
     const files = () =>
