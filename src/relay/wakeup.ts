@@ -60,8 +60,8 @@ const trickle = 4
 
 /** The pause before the next look of a relay under load, in milliseconds, from the one before this look. */
 function paceAfter(found: number, pauseMs: number): number {
-  const change = found < trickle || found >= full ? -1 : 1
-  return Math.min(Math.max(1, pauseMs + change), longestPaceMs)
+  if (found < trickle) return 1
+  return found < full ? Math.min(pauseMs + 1, longestPaceMs) : Math.max(1, pauseMs - 1)
 }
 
 export function createWakeup(options: WakeupOptions): Wakeup {
