@@ -116,11 +116,14 @@ export function createRelay(options: RelayOptions): Relay {
       dispatcher.pump()
     },
     onLost(settlements) {
+      // The database has answered, whatever the answer.
+      health.worked('mark')
       leases.lost(new Set(settlements.map(({ entry }) => entry.aggregate.bucket)))
       for (const settlement of settlements) outcomes.dropped(settlement)
       onProgress()
     },
     onOutdated(settlements) {
+      health.worked('mark')
       for (const settlement of settlements) outcomes.outdated(settlement)
       onProgress()
     },

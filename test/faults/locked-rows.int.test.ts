@@ -63,3 +63,34 @@ test(
     await expectWhole(ledger, database)
   },
 )
+
+test('a relay that lost the buckets of what it could not mark is ready again once the database answers', async () => {
+  const database = await createTestDatabase()
+  let open!: () => void
+  const opened = new Promise<void>((resolve) => (open = resolve))
+  const bus: Publisher = {
+    ...ledgerBroker(await createLedger(database)),
+    async publish(messages) {
+      await opened
+      return messages.map(() => ({ status: 'published' }))
+    },
+  }
+  const relay = testRelay(database, { destinations: { bus } })
+  await relay.start()
+  await relay.until('relay.buckets', ({ owned }) => owned === 64)
+  const [id] = await insertEvents(database, [{}])
+  const somebody = await database.connect()
+  await somebody.query('BEGIN')
+  await somebody.query(database.sql(`SELECT FROM "waybill".outbox_events WHERE id = $1 FOR UPDATE`), [id])
+  open()
+  await relay.until('database.down')
+  await database.query(
+    `UPDATE "waybill".outbox_buckets SET owner = gen_random_uuid(), epoch = epoch + 1,
+            leased_until = clock_timestamp() + interval '1 hour'`,
+  )
+  await somebody.query('ROLLBACK')
+  await relay.until('relay.lease_lost')
+  await relay.until('database.up')
+  expect(relay.health()).toMatchObject({ ready: true })
+  await relay.stop()
+})
