@@ -131,7 +131,7 @@ describe('a relay that stands still for longer than its lease', () => {
         while (suspected(others) === before) await delay(50)
         await delay(random.between(600, 1_200))
         marked = (await readVersions(database)).filter(isMarked)
-        victim.process.signal('SIGCONT')
+        victim.strike('SIGCONT')
         while (victim.logged('relay.lease_lost').length === lost) await delay(20)
       }
       await writers.stop()
