@@ -53,8 +53,6 @@ export async function createRelayProcess(
       })
     : undefined
 
-  const close = () => Promise.all([housekeeping.stop(), server?.stop()])
-
   return {
     relay,
     async start() {
@@ -62,15 +60,16 @@ export async function createRelayProcess(
         await server?.start()
         await relay.start()
       } catch (error) {
-        await Promise.all([relay.stop({ graceMs: 0 }), close()])
+        await Promise.all([relay.stop({ graceMs: 0 }), housekeeping.stop(), server?.stop()])
         throw error
       }
       if (serve && !stopping) housekeeping.start()
     },
     async stop() {
       stopping = true
-      const result = await relay.stop()
-      await close()
+      // Together: with a database that is silent each waits for its last statement.
+      const [result] = await Promise.all([relay.stop(), housekeeping.stop()])
+      await server?.stop()
       return result
     },
   }
