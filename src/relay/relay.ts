@@ -110,24 +110,21 @@ export function createRelay(options: RelayOptions): Relay {
     relayId: id,
     settle: tuning.settle,
     onSettled(settlements) {
-      health.worked('mark')
       for (const settlement of settlements) outcomes.settled(settlement)
       onProgress()
       dispatcher.pump()
     },
     onLost(settlements) {
-      // The database has answered, whatever the answer.
-      health.worked('mark')
       leases.lost(new Set(settlements.map(({ entry }) => entry.aggregate.bucket)))
       for (const settlement of settlements) outcomes.dropped(settlement)
       onProgress()
     },
     onOutdated(settlements) {
-      health.worked('mark')
       for (const settlement of settlements) outcomes.outdated(settlement)
       onProgress()
     },
     onError: (error) => health.failed('mark', error),
+    onAnswer: () => health.worked('mark'),
     pause: () => pause(retryPauseMs(2, leaseErrorPauseMaxMs), new AbortController().signal),
   })
   const outcomes = createOutcomes({

@@ -32,6 +32,8 @@ export interface SettlerOptions {
   onOutdated: (settlements: readonly Settlement[]) => void
   /** The database did not take it; it is tried again. */
   onError: (error: unknown) => void
+  /** The database answered a statement of settlements, whatever the answer. */
+  onAnswer: () => void
   /** Resolves when the next try may be made. */
   pause: () => Promise<void>
 }
@@ -71,7 +73,8 @@ const refusedAsideMs = 10_000
 const lockedAsideMs = 1_000
 
 export function createSettler(options: SettlerOptions): Settler {
-  const { connection, statements, relayId, settle, onSettled, onLost, onOutdated, onError, pause } = options
+  const { connection, statements, relayId, settle, onSettled, onLost, onOutdated, onError, onAnswer, pause } =
+    options
   let waiting: Settlement[] = []
   /** In the table, and not yet told. */
   let written: Settlement[] = []
@@ -261,6 +264,7 @@ export function createSettler(options: SettlerOptions): Settler {
     // What the last statement settled is worked off while the server works at this one, which leaves first.
     setImmediate(tell)
     const { rows } = await answer
+    onAnswer()
     const { held, rescans: raised } = rows[0]!
     return new Map(held.map((bucket) => [bucket, raised?.[bucket] ?? rescans.get(bucket)!]))
   }
@@ -272,6 +276,7 @@ export function createSettler(options: SettlerOptions): Settler {
       try {
         const values = [idsOf(entries), [...buckets]]
         const { rows } = await connection.query<{ restored: number }>(statements.restoreDead, values)
+        onAnswer()
         onSettled([])
         return rows[0]!.restored
       } catch (error) {

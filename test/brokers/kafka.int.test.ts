@@ -24,6 +24,7 @@ async function readDistinct(topic: string, count: number): Promise<(string | und
     if (new Set(ids).size >= count) return ids
   }
 }
+
 const missing = { status: 'retry', error: { code: 'BROKER_UNAVAILABLE' } }
 
 describeWith('kafka-server', 'what Kafka says', () => {

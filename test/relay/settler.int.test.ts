@@ -25,6 +25,7 @@ test('an outcome that comes in the very moment in which the last one is written 
     onSettled: () => written(),
     onLost: (lost) => expect(lost).toEqual([]),
     onOutdated: (outdated) => expect(outdated).toEqual([]),
+    onAnswer: () => undefined,
     onError: (error) => expect(error).toBeUndefined(),
     pause: () => Promise.resolve(),
   })
