@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, untilOneWaits } from '../support/postgres.ts'
 import { projectFolder, startCli, startProcess, variablesOf } from '../support/processes.ts'
 import { asDefault, testSchema } from '../support/target.ts'
 import { createCli, temporaryFolder } from './cli.ts'
@@ -334,9 +334,7 @@ test('dead retry that is interrupted ends behind its chunk with exact counts, an
     cwd,
     database,
   })
-  const waits = `SELECT count(*)::int AS n FROM pg_stat_activity
-                 WHERE datname = current_database() AND ${waitsForLock}`
-  await expect.poll(async () => (await database.rows(waits))[0]!['n'], { timeout: 20_000 }).toBe(1)
+  await untilOneWaits(database)
   run.signal('SIGINT')
   await holder.query('ROLLBACK')
   expect(await run.exit).toEqual({ code: 1, signal: null })

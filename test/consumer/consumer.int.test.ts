@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { pg } from '../../src/clients/pg.ts'
 import { reject } from '../../src/consumer/index.ts'
 import { createOutbox } from '../../src/index.ts'
-import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, untilOneWaits } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
 import { deferred, note, testConsumer } from './harness.ts'
 
@@ -72,7 +72,7 @@ describe('an event', () => {
       const one = first.deliver(message)
       await running.promise
       const two = second.deliver(message)
-      await untilWaiting()
+      await untilOneWaits(db)
       go.resolve()
       expect(await Promise.all([one, two])).toEqual([{ status: 'done' }, { status: 'done' }])
       expect(ran).toEqual(['first'])
@@ -105,7 +105,7 @@ describe('an event', () => {
     const one = first.deliver(message)
     await running.promise
     const two = second.deliver(message)
-    await untilWaiting()
+    await untilOneWaits(db)
     go.resolve()
     expect(await Promise.all([one, two])).toEqual([{ status: 'done' }, { status: 'done' }])
     expect(await writes(message.eventId)).toBe(1)
@@ -299,12 +299,3 @@ describe('a handler', () => {
     expect(await writes(message.eventId)).toBe(1)
   })
 })
-
-async function untilWaiting(): Promise<void> {
-  for (;;) {
-    const rows = await db.rows(
-      `SELECT FROM pg_stat_activity WHERE datname = current_database() AND ${waitsForLock}`,
-    )
-    if (rows.length > 0) return
-  }
-}

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { type Connection, createConnection } from '../../src/database/connection.ts'
 import { discardStatement, retryStatement } from '../../src/operations/dead-letter-statements.ts'
 import { retryDeadLetters } from '../../src/operations/dead-letters.ts'
-import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, untilOneWaits } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
 import { planOf, workOf } from './plan.ts'
 import { dead, plant } from './plant.ts'
@@ -65,10 +65,7 @@ it('a letter that changes while it is waited for is judged, and recorded, as it 
     freed!.id,
   ])
   const running = retryDeadLetters(db, testSchema, { all: true })
-  const waiting = `SELECT FROM pg_stat_activity WHERE ${waitsForLock} AND datname = $1`
-  await expect
-    .poll(async () => (await database.rows(waiting, [database.name])).length, { timeout: 10_000 })
-    .toBe(1)
+  await untilOneWaits(database)
   await other.query('COMMIT')
   expect(await running).toMatchObject({ matched: 2, changed: 1, skipped: { 'changed-meanwhile': 1 } })
   expect(await database.rows('SELECT event_id::text, details FROM "waybill".decisions')).toMatchObject([

@@ -8,7 +8,7 @@ import {
 } from '../../src/operations/dead-letters.ts'
 import { currentUser } from '../../src/input.ts'
 import { getEvent } from '../../src/operations/list-events.ts'
-import { type TestDatabase, createTestDatabase, waitsForLock } from '../support/postgres.ts'
+import { type TestDatabase, createTestDatabase, untilOneWaits } from '../support/postgres.ts'
 import { testSchema } from '../support/target.ts'
 import { dead, discarded, plant, plantPublished, published } from './plant.ts'
 
@@ -339,13 +339,7 @@ describe('retryDeadLetters', () => {
         () => undefined,
         (error: unknown) => error,
       )
-      const blocked = async () =>
-        (
-          await database.rows(`SELECT FROM pg_stat_activity WHERE ${waitsForLock} AND datname = $1`, [
-            database.name,
-          ])
-        ).length
-      await expect.poll(blocked, { timeout: 10_000 }).toBe(1)
+      await untilOneWaits(database)
       await relay.query(database.sql('UPDATE "waybill".outbox_events SET dead_at = NULL WHERE id = $1'), [
         letter!.id,
       ])

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
-import { inject } from 'vitest'
+import { expect, inject } from 'vitest'
 import { type PostgresOptions, type PostgresServer, startPostgres } from '../../scripts/embedded-postgres.ts'
 import { failureOf } from '../../src/database/failures.ts'
 import { inSchema } from '../../src/database/identifiers.ts'
@@ -47,6 +47,18 @@ export interface TestDatabase {
  * (of type `object`) that each commit with a NOTIFY in it takes for a moment, one in the whole server.
  */
 export const waitsForLock = `wait_event_type = 'Lock' AND wait_event <> 'object'`
+
+/** Waits until one session of the database waits for a lock that another of its sessions holds. */
+export const untilOneWaits = (database: Pick<TestDatabase, 'rows'>): Promise<void> =>
+  expect
+    .poll(
+      () =>
+        database.rows(
+          `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND ${waitsForLock}`,
+        ),
+      { timeout: 20_000 },
+    )
+    .toHaveLength(1)
 
 /** A database of its own for this test file: a copy of the migrated template, made in milliseconds. */
 export async function createTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
