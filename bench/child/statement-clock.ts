@@ -33,17 +33,25 @@ export function startStatementClock(): StatementClock {
   prototype.query = function (this: pg.Client, ...parameters) {
     const startedAt = performance.now()
     const answer = original.apply(this, parameters)
-    if (!(answer instanceof Promise)) return answer
     const application = applicationOf(this)
     const key = `${application} ${nameOf(parameters[0])}`
-    answer.then(
-      ({ rows }: { rows?: unknown[] }) => {
-        const endedAt = performance.now()
-        lastEnds.set(application, endedAt)
-        add(times, key, endedAt - startedAt, rows?.length ?? 0)
-      },
-      () => undefined,
-    )
+    function ended(rows: number): void {
+      const endedAt = performance.now()
+      lastEnds.set(application, endedAt)
+      add(times, key, endedAt - startedAt, rows)
+    }
+    if (answer instanceof Promise) {
+      answer.then(
+        ({ rows }: { rows?: unknown[] }) => ended(rows?.length ?? 0),
+        () => undefined,
+      )
+    } else if (isTextQuery(answer)) {
+      const { callback } = answer
+      answer.callback = (error, result) => {
+        if (!error) ended(answer.taken.length)
+        callback(error, result)
+      }
+    }
     return answer
   }
   return {
@@ -51,6 +59,16 @@ export function startStatementClock(): StatementClock {
     report: () => Object.fromEntries(times),
     reset: () => times.clear(),
   }
+}
+
+/** One whose rows are taken as text; see database/connection.ts. */
+interface TextQuery {
+  callback: (error: unknown, result: unknown) => void
+  readonly taken: readonly unknown[]
+}
+
+function isTextQuery(answer: unknown): answer is TextQuery {
+  return typeof answer === 'object' && answer !== null && 'taken' in answer
 }
 
 function add(times: Map<string, StatementTimes>, key: string, ms: number, rows: number): void {

@@ -38,8 +38,8 @@ export interface ConnectionOptions {
 export interface QueryOptions {
   /** Prepares the statement under this name, where no pooler stands between; anew after its types were changed. */
   name?: string
-  /** Rows as arrays of columns instead of objects. */
-  rowMode?: 'array'
+  /** Rows as arrays of columns as the server sent them (text, whatever their types) instead of objects. */
+  rowMode?: 'text'
   /** Overrides `queryTimeoutMs` for this statement. */
   timeoutMs?: number
 }
@@ -195,14 +195,14 @@ export function createConnection(options: ConnectionOptions): Connection {
     const mine = await session()
     const attempt = current
     try {
-      const result = await bounded(
+      const config: pg.QueryConfig = {
+        text,
+        values: values as unknown[],
+        ...(how.name !== undefined && !mine.pooled ? { name: how.name } : {}),
+      }
+      const result = await bounded<Pick<pg.QueryResult, 'rows' | 'rowCount'>>(
         mine.client,
-        mine.client.query({
-          text,
-          values: values as unknown[],
-          ...(how.name !== undefined && !mine.pooled ? { name: how.name } : {}),
-          ...(how.rowMode === undefined ? {} : { rowMode: how.rowMode }),
-        } as pg.QueryConfig),
+        how.rowMode === 'text' ? queryText(mine.client, config) : mine.client.query(config),
         how.timeoutMs ?? limitMs,
       )
       limitMs = queryTimeoutMs
@@ -275,6 +275,30 @@ async function prepareSession(client: pg.Client, byIndex: boolean): Promise<void
   await client.query(byIndex ? `SET jit = off; ${onlyByIndex}` : 'SET jit = off')
   await client.query('SET client_connection_check_interval = 2000').catch((error: unknown) => {
     if (sqlState(error) === undefined) throw error
+  })
+}
+
+type TextRow = (string | null)[]
+
+/** Keeps each row as it was taken from the wire: a tenth of a read is copying it, column by column, through parsers. */
+class TextQuery extends pg.Query {
+  readonly taken: TextRow[] = []
+
+  handleDataRow(message: { fields: TextRow }): void {
+    this.taken.push(message.fields)
+  }
+}
+
+function queryText(
+  client: pg.Client,
+  config: pg.QueryConfig,
+): Promise<{ rows: TextRow[]; rowCount: number }> {
+  return new Promise((resolve, reject) => {
+    const query = new TextQuery(config, (error) => {
+      if (error) reject(error)
+      else resolve({ rows: query.taken, rowCount: query.taken.length })
+    })
+    client.query(query)
   })
 }
 

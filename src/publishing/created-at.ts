@@ -1,7 +1,11 @@
 import { undeliverable } from './publisher.ts'
 
-let lastSecond = Number.NaN
+let lastSecond = ''
 let lastText = ''
+
+/** Digits of the microseconds since 1970 between 2001 and 2286. */
+const usualLength = 16
+const fractionDigits = 6
 
 /**
  * Microseconds since 1970 as Debezium prints a time (ISO 8601, UTC, trailing zeros of the fraction trimmed):
@@ -11,32 +15,36 @@ let lastText = ''
  * @throws EVENT_UNDELIVERABLE for what has no such form, such as `infinity`
  */
 export function createdAtText(micros: string): string {
-  const value = Number(micros)
-  // Beyond the year 2255 a number no longer holds every microsecond.
-  if (!Number.isSafeInteger(value)) return distantText(micros)
-  const second = Math.floor(value / 1_000_000)
-  return text(second, value - second * 1_000_000, micros)
+  if (micros.length !== usualLength || micros.startsWith('-')) return distantText(micros)
+  const second = micros.slice(0, -fractionDigits)
+  if (second !== lastSecond) {
+    lastText = secondText(Number(second), micros)
+    lastSecond = second
+  }
+  return withFraction(lastText, micros.slice(-fractionDigits))
 }
 
 function distantText(micros: string): string {
   if (!/^-?\d+$/.test(micros)) throw noIsoForm(micros)
   const value = BigInt(micros)
   const fraction = ((value % 1_000_000n) + 1_000_000n) % 1_000_000n
-  return text(Number((value - fraction) / 1_000_000n), Number(fraction), micros)
+  const second = Number((value - fraction) / 1_000_000n)
+  return withFraction(secondText(second, micros), String(fraction).padStart(fractionDigits, '0'))
 }
 
-function text(second: number, fraction: number, micros: string): string {
-  if (second !== lastSecond) {
-    const date = new Date(second * 1000)
-    if (Number.isNaN(date.getTime())) throw noIsoForm(micros)
-    lastText = date.toISOString().slice(0, -5)
-    lastSecond = second
-  }
-  if (fraction === 0) return `${lastText}Z`
-  const digits = String(fraction).padStart(6, '0')
-  let end = digits.length
-  while (digits.charCodeAt(end - 1) === 48) end--
-  return `${lastText}.${digits.slice(0, end)}Z`
+function secondText(second: number, micros: string): string {
+  const date = new Date(second * 1000)
+  if (Number.isNaN(date.getTime())) throw noIsoForm(micros)
+  return date.toISOString().slice(0, -5)
+}
+
+function withFraction(text: string, digits: string): string {
+  let end = fractionDigits
+  while (end > 0 && digits.charCodeAt(end - 1) === 48) end--
+  if (end === 0) return `${text}Z`
+  // The short one first: what is made of two short texts is copied, not linked.
+  const fraction = `.${end === fractionDigits ? digits : digits.slice(0, end)}Z`
+  return text + fraction
 }
 
 function noIsoForm(micros: string): Error {

@@ -14,7 +14,7 @@ import { Arrears } from './arrears.ts'
 import { leastAppetite } from './read-plan.ts'
 import { Shares } from './shares.ts'
 import { createSleepers } from './sleepers.ts'
-import type { AggregateKey, SourceEvent } from './source.ts'
+import type { AggregateKey, ReadEvent, SourceEvent } from './source.ts'
 
 /** What is known of an event that comes into memory. */
 export interface Insertion {
@@ -118,13 +118,14 @@ export class Backlog {
   }
 
   /** True when a row that was read is nothing new. */
-  isKnown(eventId: string): boolean {
-    return this.#known.has(eventId) || this.#settledMeanwhile?.has(eventId) === true
+  isKnown({ id, position }: ReadEvent, { highest }: OwnedBucket): boolean {
+    return (position <= highest && this.#known.has(id)) || this.#settledMeanwhile?.has(id) === true
   }
 
   /** Brings an event into memory; its aggregate is made when there is none yet. */
-  insert(event: SourceEvent, { bucket, key, outcome, share, ...found }: Insertion, now: number): void {
-    const aggregate = found.aggregate ?? this.#make(bucket, key, event)
+  insert(event: SourceEvent, insertion: Insertion, now: number): void {
+    const { bucket, key, outcome, share } = insertion
+    const aggregate = insertion.aggregate ?? this.#make(bucket, key, event)
     // Not by spreading: what is made of one is slow to read wherever an entry goes.
     const entry: Entry = {
       event,
@@ -139,7 +140,9 @@ export class Backlog {
     this.shares.add(share, event.body.length)
     bucket.loaded++
     if (event.position > bucket.highest) bucket.highest = event.position
-    insertInOrder(aggregate.queue, entry)
+    // One that was just made may be all that there is: `push` would make room for seventeen.
+    if (aggregate.queue.length === 0) aggregate.queue = [entry]
+    else insertInOrder(aggregate.queue, entry)
     if (aggregate.state === 'idle' || aggregate.state === 'ready') this.advance(aggregate, now)
   }
 
@@ -328,7 +331,10 @@ export class Backlog {
   takeHead(aggregate: Aggregate, count: number): Entry[] {
     aggregate.state = 'busy'
     aggregate.bucket.inFlight += count
-    return aggregate.queue.splice(0, count)
+    const { queue } = aggregate
+    if (count < queue.length) return queue.splice(0, count)
+    aggregate.queue = []
+    return queue
   }
 
   /** Puts events that did not go out back to the front. */

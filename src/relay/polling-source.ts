@@ -3,9 +3,9 @@ import { WaybillError } from '../errors.ts'
 import type { AggregateRequest, BucketRequest, ReadEvent, Source } from './source.ts'
 import { type Statements, rowReadOnly, rowReset } from './statements.ts'
 
-/** An event as the statements give it; see `columns` there. */
+/** An event as the statements give it, in text; see `columns` there. */
 export type Row = [
-  bucket: number,
+  bucket: string,
   position: string,
   id: string,
   aggregateType: string,
@@ -16,9 +16,9 @@ export type Row = [
   revision: string | null,
   operationId: string | null,
   createdAtMicros: string,
-  attempts: number | null,
-  crashes: number | null,
-  retryInMs: number | null,
+  attempts: string | null,
+  crashes: string | null,
+  retryInMs: string | null,
 ]
 
 interface Sample {
@@ -47,9 +47,10 @@ export function createPollingSource(connection: Connection, statements: Statemen
   }
 
   async function rows(name: string, text: string, values: readonly unknown[]): Promise<ReadEvent[]> {
-    const { rows } = await connection.query<Row>(text, values, { name, rowMode: 'array' })
-    refuseReadOnly(rows[0]?.[0] === rowReadOnly)
-    if (rows[0]?.[0] === rowReset) {
+    const { rows } = await connection.query<Row>(text, values, { name, rowMode: 'text' })
+    const first = Number(rows[0]?.[0])
+    refuseReadOnly(first === rowReadOnly)
+    if (first === rowReset) {
       reset()
       return []
     }
@@ -92,12 +93,14 @@ export function createPollingSource(connection: Connection, statements: Statemen
         decided.sequence,
       ]),
     async readHeld(buckets) {
-      const result = await connection.query<[number, string, string]>(statements.readHeld, [buckets], {
-        rowMode: 'array',
-      })
-      refuseReadOnly(result.rows[0]?.[0] === rowReadOnly)
-      return result.rows.map(([bucket, aggregateType, aggregateId]) => ({
-        bucket,
+      const { rows: held } = await connection.query<[string, string, string]>(
+        statements.readHeld,
+        [buckets],
+        { rowMode: 'text' },
+      )
+      refuseReadOnly(Number(held[0]?.[0]) === rowReadOnly)
+      return held.map(([bucket, aggregateType, aggregateId]) => ({
+        bucket: Number(bucket),
         aggregateType,
         aggregateId,
       }))
@@ -167,7 +170,7 @@ export function createDecided() {
 /** By number: taking a row apart with `const […] = row` goes through its iterator, for each event. */
 export function toEvent(row: Row): ReadEvent {
   return {
-    bucket: row[0],
+    bucket: Number(row[0]),
     position: BigInt(row[1]),
     id: row[2],
     aggregateType: row[3],
@@ -179,8 +182,8 @@ export function toEvent(row: Row): ReadEvent {
     operationId: row[9],
     createdAtMicros: row[10],
     replay: null,
-    attempts: row[11] ?? 0,
-    crashes: row[12] ?? 0,
-    retryInMs: row[13] ?? 0,
+    attempts: Number(row[11]),
+    crashes: Number(row[12]),
+    retryInMs: Number(row[13]),
   }
 }

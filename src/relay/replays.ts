@@ -55,14 +55,14 @@ export function createReplayer(options: ReplayerOptions): Replayer {
     for (const bucket of options.buckets())
       if (bucket.opened && !bucket.draining) owned.set(bucket.bucket, bucket)
     if (owned.size === 0) return 0
-    const { rows } = await read.query<[...Row, number: number, tries: number]>(
+    const { rows } = await read.query<[...Row, number: string, tries: string]>(
       statements.readReplays,
       [[...owned.keys()]],
-      { rowMode: 'array' },
+      { rowMode: 'text' },
     )
     let sent = 0
     for (const row of rows) {
-      const [number, tries] = row.slice(-2) as [number, number]
+      const [number, tries] = row.slice(-2).map(Number) as [number, number]
       const event = { ...toEvent(row as unknown as Row), replay: number } as SourceEvent
       const bucket = owned.get(event.bucket)!
       if (bucket.lost || !options.isOurs(event.bucket)) continue

@@ -33,13 +33,6 @@ export type Taken = 'taken' | 'left' | 'parked' | 'full'
 
 export type TakeIn = (event: ReadEvent, now: number, reading?: Reading) => Taken
 
-/** Where an event belongs; nothing may be known of its aggregate yet. */
-interface Place {
-  readonly bucket: OwnedBucket
-  readonly key: string
-  readonly aggregate: Aggregate | undefined
-}
-
 const forNew: Reading = {}
 
 /** Puts an event into its aggregate's queue, or leaves it in the table. */
@@ -47,7 +40,13 @@ export function createTakeIn({ backlog, perAggregate, prepare, destinationOf }: 
   const { shares } = backlog
 
   /** True when it stays in the table, wherever it goes: what comes before it is there, or must be tried again first. */
-  function mustWait(event: ReadEvent, { bucket, key, aggregate }: Place, reading: Reading): boolean {
+  function mustWait(
+    event: ReadEvent,
+    bucket: OwnedBucket,
+    key: string,
+    aggregate: Aggregate | undefined,
+    reading: Reading,
+  ): boolean {
     const { position } = event
     const { owedTo, resumed = false } = reading
     if (aggregate !== undefined && aggregate.stashedFrom !== null) {
@@ -75,10 +74,10 @@ export function createTakeIn({ backlog, perAggregate, prepare, destinationOf }: 
     const { position } = event
     const { owedTo, resumed = false, above = false } = reading
     const bucket = backlog.buckets.get(event.bucket)
-    if (bucket === undefined || backlog.isKnown(event.id)) return 'left'
+    if (bucket === undefined || backlog.isKnown(event, bucket)) return 'left'
     const key = aggregateKey(event.aggregateType, event.aggregateId)
     const aggregate = bucket.aggregates.get(key)
-    if (mustWait(event, { bucket, key, aggregate }, reading)) return 'left'
+    if (mustWait(event, bucket, key, aggregate, reading)) return 'left'
     const outcome = hasBody(event) ? prepare(event) : null
     const share = shares.of(outcome === null ? destinationOf(event) : outcome.destination)
     const hasNoRoom = share !== owedTo && shares.isClosed(share) && !(resumed && aggregate?.awaits === share)

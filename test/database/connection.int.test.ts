@@ -43,3 +43,47 @@ it('statements are never compiled: that would take longer than they do, each tim
   const { rows } = await connect().query('SHOW jit')
   expect(rows).toEqual([{ jit: 'off' }])
 })
+
+describe('rows as text', () => {
+  const text = { rowMode: 'text' } as const
+
+  it('hold the columns as the server sent them', async () => {
+    const connection = connect()
+    for (const name of [undefined, 'prepared', 'prepared']) {
+      const { rows, rowCount } = await connection.query(
+        `SELECT n, n % 2 = 0, CASE WHEN n = 2 THEN NULL ELSE '{"a": 1}'::jsonb END, $1::text
+         FROM generate_series(1, $2::int) AS n`,
+        ['ä', 3],
+        name === undefined ? text : { ...text, name },
+      )
+      expect(rows).toEqual([
+        ['1', 'f', '{"a": 1}', 'ä'],
+        ['2', 't', null, 'ä'],
+        ['3', 'f', '{"a": 1}', 'ä'],
+      ])
+      expect(rowCount).toBe(3)
+    }
+  })
+
+  it('come whole or not at all, and leave the session usable', async () => {
+    const connection = connect()
+    await expect(
+      connection.query('SELECT 10 / (3 - n) FROM generate_series(1, 5) AS n', [], text),
+    ).rejects.toMatchObject({ code: '22012' })
+    expect((await connection.query('SELECT 1', [], text)).rows).toEqual([['1']])
+  })
+
+  it('are refused when the session ends under way', async () => {
+    const connection = connect({ applicationName: 'as-text' })
+    const answer = connection.query('SELECT pg_sleep(60)', [], text)
+    const end = () =>
+      database.rows(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE application_name = 'as-text' AND query LIKE '%pg_sleep%'`,
+      )
+    await Promise.all([
+      expect(answer).rejects.toMatchObject({ code: expect.stringMatching(/57P01|DATABASE_UNREACHABLE/) }),
+      expect.poll(end, { timeout: 10_000 }).toHaveLength(1),
+    ])
+  })
+})
