@@ -4,10 +4,9 @@ import { hasPatience, patienceAfter } from '../database/patience.ts'
 /** The bucket of a row, as the indexes spell it. */
 const bucketOf = '"waybill".outbox_bucket(e.aggregate_type, e.aggregate_id)'
 
-// The columns of an event that the relay needs, in the order in which polling-source.ts takes them apart; mostly text,
-// for which `pg` runs no parser, and NULL for what most rows have as default, which costs nothing to carry. No value
-// that a plain INSERT may have given a row ('infinity') fails the read of its neighbours. A row beyond `bound` bytes
-// comes without its payload.
+// The columns of an event that the relay needs, in the order in which polling-source.ts takes them apart; NULL for what
+// most rows have as default, which costs little to carry. No value that a plain INSERT may have given a row
+// ('infinity') fails the read of its neighbours. A row beyond `bound` bytes comes without its payload.
 const columns = (bucket: string, bound: string) => `${bucket}, e.position::text, e.id::text, e.aggregate_type,
          e.aggregate_id, e.event_type, CASE WHEN e.before < ${bound}::bigint THEN e.payload::text END,
          NULLIF(e.headers, '{}')::text, e.revision::text, e.operation_id,
