@@ -1,8 +1,9 @@
-import { existsSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Kafka, logLevel } from 'kafkajs'
-import { beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it, onTestFinished } from 'vitest'
 import { becomes, isAlive } from '../../scripts/embedded-postgres/processes.ts'
 import { type KafkaServer, startKafka } from '../support/kafka.ts'
 import { consumeTopic, createTopics, kafkaAdmin } from '../support/kafka-consumer.ts'
@@ -43,15 +44,25 @@ describeWith('kafka-server', 'a Kafka of the test’s own', () => {
   })
 
   it('ends with the process that started it, however that ends, and its files go at the next start', async () => {
-    const owner = startNode(join(projectFolder, 'test/tooling/fixtures/start-kafka.ts'))
-    const [line] = await owner.line(/^\{.*\}$/, { timeoutMs: 60_000 })
-    const { pid, folder } = JSON.parse(line) as { pid: number; folder: string }
-    expect(isAlive(pid)).toBe(true)
-    await owner.kill()
-    expect(await becomes(() => !isAlive(pid), 10_000)).toBe(true)
-    expect(existsSync(folder)).toBe(true)
-    await (await startKafka()).stop()
-    expect(existsSync(folder)).toBe(false)
+    // In a folder of their own: in that of all, the start of another test's server may tidy up first.
+    const env = { TMPDIR: mkdtempSync(join(tmpdir(), 'kafka-owners-')) }
+    onTestFinished(() => rmSync(env.TMPDIR, { recursive: true, force: true }))
+    chmodSync(env.TMPDIR, 0o755)
+    const start = async () => {
+      const owner = startNode(join(projectFolder, 'test/tooling/fixtures/start-kafka.ts'), [], { env })
+      const [line] = await owner.line(/^\{.*\}$/, { timeoutMs: 60_000 })
+      return { owner, ...(JSON.parse(line) as { pid: number; folder: string }) }
+    }
+    const first = await start()
+    expect(isAlive(first.pid)).toBe(true)
+    expect(first.folder.startsWith(env.TMPDIR)).toBe(true)
+    await first.owner.kill()
+    expect(await becomes(() => !isAlive(first.pid), 10_000)).toBe(true)
+    expect(existsSync(first.folder)).toBe(true)
+    const second = await start()
+    expect(existsSync(first.folder)).toBe(false)
+    await second.owner.kill()
+    expect(await becomes(() => !isAlive(second.pid), 10_000)).toBe(true)
   }, 90_000)
 })
 
