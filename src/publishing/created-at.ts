@@ -43,7 +43,7 @@ function withFraction(text: string, digits: string): string {
   while (end > 0 && digits.charCodeAt(end - 1) === 48) end--
   if (end === 0) return `${text}Z`
   // The short one first: what is made of two short texts is copied, not linked.
-  const fraction = `.${end === fractionDigits ? digits : digits.slice(0, end)}Z`
+  const fraction = `.${digits.slice(0, end)}Z`
   return text + fraction
 }
 

@@ -117,7 +117,7 @@ export class Backlog {
     this.#heldMeanwhile = undefined
   }
 
-  /** True when a row that was read is nothing new. */
+  /** True when a row that was read is nothing new. What is above all that was in memory need not be looked up there. */
   isKnown({ id, position }: ReadEvent, { highest }: OwnedBucket): boolean {
     return (position <= highest && this.#known.has(id)) || this.#settledMeanwhile?.has(id) === true
   }

@@ -277,7 +277,6 @@ export function createSettler(options: SettlerOptions): Settler {
         const values = [idsOf(entries), [...buckets]]
         const { rows } = await connection.query<{ restored: number }>(statements.restoreDead, values)
         onAnswer()
-        onSettled([])
         return rows[0]!.restored
       } catch (error) {
         await recover(error)

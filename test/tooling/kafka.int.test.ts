@@ -1,9 +1,9 @@
-import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Kafka, logLevel } from 'kafkajs'
 import { beforeAll, expect, it, onTestFinished } from 'vitest'
+import { makeFolder } from '../../scripts/embedded-postgres/leftovers.ts'
 import { becomes, isAlive } from '../../scripts/embedded-postgres/processes.ts'
 import { type KafkaServer, startKafka } from '../support/kafka.ts'
 import { consumeTopic, createTopics, kafkaAdmin } from '../support/kafka-consumer.ts'
@@ -45,9 +45,8 @@ describeWith('kafka-server', 'a Kafka of the test’s own', () => {
 
   it('ends with the process that started it, however that ends, and its files go at the next start', async () => {
     // In a folder of their own: in that of all, the start of another test's server may tidy up first.
-    const env = { TMPDIR: mkdtempSync(join(tmpdir(), 'kafka-owners-')) }
+    const env = { TMPDIR: makeFolder('waybill-owners-') }
     onTestFinished(() => rmSync(env.TMPDIR, { recursive: true, force: true }))
-    chmodSync(env.TMPDIR, 0o755)
     const start = async () => {
       const owner = startNode(join(projectFolder, 'test/tooling/fixtures/start-kafka.ts'), [], { env })
       const [line] = await owner.line(/^\{.*\}$/, { timeoutMs: 60_000 })

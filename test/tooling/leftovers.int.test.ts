@@ -1,8 +1,8 @@
-import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startPostgres } from '../../scripts/embedded-postgres.ts'
+import { makeFolder } from '../../scripts/embedded-postgres/leftovers.ts'
 import { becomes, isAlive } from '../../scripts/embedded-postgres/processes.ts'
 import { atEndOfFile } from '../support/cleanups.ts'
 import { startTestServer } from '../support/postgres.ts'
@@ -40,8 +40,7 @@ it('the server of a killed process is stopped at the next start, one of a living
 })
 
 it('a data directory of one’s own survives stop, and is refused while its server runs', async () => {
-  const parent = mkdtempSync(join(tmpdir(), 'waybill-own-data-'))
-  chmodSync(parent, 0o755)
+  const parent = makeFolder('waybill-own-data-')
   atEndOfFile(() => rmSync(parent, { recursive: true, force: true }))
   const dataDirectory = join(parent, 'data')
   const first = await startTestServer({ dataDirectory })
