@@ -23,6 +23,8 @@ export interface OwnedBucket {
   opened: boolean
   /** How many new rows to ask for; follows what the bucket gives. */
   appetite: number
+  /** The last read brought nothing but rows that stay in the table, and there are more. */
+  passing: boolean
   readonly aggregates: Map<string, Aggregate>
   /** Events in memory. */
   loaded: number
@@ -138,6 +140,7 @@ export function createBucket(taken: TakenBucket, appetite: number): OwnedBucket 
     sweep: null,
     arrears: null,
     appetite,
+    passing: false,
     generation: nextGeneration(),
     opened: false,
     aggregates: new Map(),

@@ -71,7 +71,7 @@ export function createPollingSource(connection: Connection, statements: Statemen
         requests.map((r) => r.bucket),
         requests.map((r) => r.floor.toString()),
         requests.map((r) => r.limit),
-        Math.ceil(maxBytesPerRead / requests.length),
+        requests.map((r) => (r.payloads ? Math.ceil(maxBytesPerRead / requests.length) : 0)),
         decided.sequence,
       ]
       if (skip.length === 0) return rows('waybill_read', statements.read, values)

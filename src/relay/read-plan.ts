@@ -53,6 +53,7 @@ export function planReads(
       floor: from,
       // What is loaded already may come again, as far as it lies above.
       limit: fresh + (passing && from >= bucket.highest ? 0 : bucket.loaded),
+      payloads: !bucket.passing,
     })
   }
   return { requests, complete: requests.length === owned.length }
@@ -70,7 +71,10 @@ export function planSlices(
     const { bucket, from } = starts[(turn + i) % starts.length]!
     // From the floor on, what is loaded already may come again.
     const again = from >= bucket.floor ? bucket.loaded : 0
-    return { bucket: bucket.bucket, generation: bucket.generation, floor: from, limit: limit + again }
+    return {
+      ...{ bucket: bucket.bucket, generation: bucket.generation },
+      ...{ floor: from, limit: limit + again, payloads: true },
+    }
   })
 }
 
@@ -106,7 +110,7 @@ export function moveFloor(
   { decided, recent }: Marks,
   capacity: number,
 ): void {
-  const { rows, added, last } = returned
+  const { rows, added, last, cut } = returned
   const full = isFull(returned, request)
   const fromFloor = request.floor <= bucket.floor
   const floor = full && last < decided ? last : decided
@@ -117,6 +121,7 @@ export function moveFloor(
   bucket.appetite = full
     ? Math.min(Math.ceil(capacity / 2), bucket.appetite * 2)
     : Math.max(leastAppetite, Math.min(bucket.appetite, rows * 2))
+  bucket.passing = full && added === 0 && !cut
   if (rows === 0 && fromFloor && bucket.loaded === 0 && bucket.arrears === null) bucket.suspects = 0
 }
 

@@ -6,7 +6,7 @@ import type { Intake } from './intake.ts'
 import { planSkips } from './read-plan.ts'
 import { createRecent } from './recent.ts'
 import type { BucketRequest, ReadEvent, Source } from './source.ts'
-import type { Wakeup } from './wakeup.ts'
+import type { Look, Wakeup } from './wakeup.ts'
 
 export interface ReaderOptions {
   source: Source
@@ -66,9 +66,9 @@ export function createReader(options: ReaderOptions): Reader {
     let failures = 0
     while (!stopping.signal.aborted) {
       try {
-        const found = await look()
+        const looked = await look()
         failures = 0
-        if (found !== undefined) await wakeup.next(found)
+        await wakeup.next(looked)
       } catch (error) {
         backlog.endRead()
         if (stopping.signal.aborted) return
@@ -78,8 +78,8 @@ export function createReader(options: ReaderOptions): Reader {
     }
   }
 
-  /** One look for work. Answers how many events came, or undefined when the next look is due at once. */
-  async function look(): Promise<number | undefined> {
+  /** One look for work. */
+  async function look(): Promise<Look> {
     if (toOpen.size > 0) await openBuckets()
     const before = changes
     const now = performance.now()
@@ -91,7 +91,7 @@ export function createReader(options: ReaderOptions): Reader {
       dispatcher.makeRoom()
       quiet = found === 0 && !intake.isDue && !intake.mayPass && changes === before
       if (!intake.isDue) await patience.wait(progress.wait(roomWaitMs))
-      return undefined
+      return { found: 0, more: true }
     }
     // Before the plan: it may say that reading begins elsewhere.
     if (now - writersAt > writersEveryMs && backlog.buckets.size > 0) await lookAtWriters()
@@ -111,7 +111,7 @@ export function createReader(options: ReaderOptions): Reader {
     if (all) patience.reset()
     quiet = found === 0 && all && changes === before
     // The buckets that were not asked, or whose answer was of no use any more, come next.
-    return found === 0 && (!all || intake.isDue || intake.sweep.isUnderWay) ? undefined : found
+    return { found, more: !all || intake.isDue || intake.sweep.isUnderWay }
   }
 
   async function lookAtWriters(): Promise<void> {

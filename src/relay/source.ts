@@ -23,6 +23,8 @@ export interface BucketRequest {
   readonly floor: bigint
   /** Most rows. */
   readonly limit: number
+  /** False: nothing of it is likely to be wanted; all its rows come without their payloads. */
+  readonly payloads: boolean
 }
 
 /** One aggregate of which the rows from `from` on are not in memory. */
@@ -40,8 +42,8 @@ export interface AggregateRequest {
 export interface Source {
   /**
    * Pending events above each bucket's floor in `position` order, without those of `skip` from their position on.
-   * A null body marks an event that would have been too much for one read: it and what follows in its bucket is
-   * read again later.
+   * A null body marks an event that would have been too much for one read, or was not asked for: if it is wanted, it
+   * and what follows in its bucket is read again later.
    */
   read(requests: readonly BucketRequest[], skip: readonly AggregateRequest[]): Promise<ReadEvent[]>
   /** Pending events of single aggregates in `position` order, at most `limit` of each. */

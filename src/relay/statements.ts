@@ -8,7 +8,7 @@ const bucketOf = '"waybill".outbox_bucket(e.aggregate_type, e.aggregate_id)'
 // most rows have as default, which costs little to carry. No value that a plain INSERT may have given a row
 // ('infinity') fails the read of its neighbours. A row beyond `bound` bytes comes without its payload.
 const columns = (bucket: string, bound: string) => `${bucket}, e.position::text, e.id::text, e.aggregate_type,
-         e.aggregate_id, e.event_type, CASE WHEN e.before < ${bound}::bigint THEN e.payload::text END,
+         e.aggregate_id, e.event_type, CASE WHEN e.before < ${bound} THEN e.payload::text END,
          NULLIF(e.headers, '{}')::text, e.revision::text, e.operation_id,
          CASE WHEN isfinite(e.created_at) THEN (extract(epoch FROM e.created_at) * 1000000)::bigint::text
               ELSE e.created_at::text END,
@@ -50,14 +50,14 @@ const otherSequence = (known: string) => `
 
 /**
  * Index outbox_events_pending: one bounded range scan for each bucket, which starts above what the owner has seen, so
- * that neither processed rows nor dead index entries are walked. $4 bounds the bytes that one bucket may bring into
- * memory: the first row always comes, a row beyond the bound comes without its payload and is not used. The nested
+ * that neither processed rows nor dead index entries are walked. $4 bounds the bytes that each may bring into
+ * memory: the first row always comes, but with 0, a row beyond the bound comes without its payload and is not used. The nested
  * loop gives each bucket's rows in order; the reader checks that.
  */
 const read = (skip: string) => `
   ${otherSequence('$5')}
-  SELECT ${columns('b.bucket', '$4')}
-  FROM unnest($1::int[], $2::bigint[], $3::int[]) AS b(bucket, floor, most)
+  SELECT ${columns('b.bucket', 'b.bytes')}
+  FROM unnest($1::int[], $2::bigint[], $3::int[], $4::bigint[]) AS b(bucket, floor, most, bytes)
   CROSS JOIN LATERAL (
     SELECT e.*, ${before}
     FROM (
@@ -83,7 +83,7 @@ export function createStatements(schema: string) {
     // Index outbox_events_pending, from the aggregate's own position on.
     readAggregates: sql(`
       ${otherSequence('$7')}
-      SELECT ${columns('a.bucket', '$6')}
+      SELECT ${columns('a.bucket', '$6::bigint')}
       FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::int[]) AS a(bucket, type, id, start, most)
       CROSS JOIN LATERAL (
         SELECT e.*, ${before} FROM (

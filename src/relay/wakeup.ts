@@ -16,6 +16,14 @@ export interface WakeupOptions {
   source: Pick<Source, 'readWriters' | 'onReset'>
 }
 
+/** What a look for work came to. */
+export interface Look {
+  /** So many events came into memory. */
+  readonly found: number
+  /** There may be more that can be read now. */
+  readonly more: boolean
+}
+
 /**
  * Decides when to look for work next.
  *
@@ -24,8 +32,8 @@ export interface WakeupOptions {
  * for nothing (the events are another relay's), it stays awake and polls.
  */
 export interface Wakeup {
-  /** Resolves when the next look is due; `found` is how many events the last look brought. */
-  next(found: number): Promise<void>
+  /** Resolves when the next look is due. */
+  next(look: Look): Promise<void>
   /** A NOTIFY came. */
   notified(): void
   /** Something else makes a look worth while: room in memory, a retry that is due, a new bucket. */
@@ -136,7 +144,7 @@ export function createWakeup(options: WakeupOptions): Wakeup {
     }
   }
 
-  async function next(found: number): Promise<void> {
+  async function next({ found, more }: Look): Promise<void> {
     const now = performance.now()
     if (found > 0) {
       idleSince = undefined
@@ -144,9 +152,10 @@ export function createWakeup(options: WakeupOptions): Wakeup {
       // Events that come in one by one are worth a moment: fewer, fuller reads and marks leave the processors to those
       // who write.
       pauseMs = now < awakeUntil ? paceAfter(found, pauseMs) : 1
-      if (found < full && streak > 1) await signal.wait(pauseMs)
+      if (found < full && streak > 1 && !more) await signal.wait(pauseMs)
       return
     }
+    if (more) return
     streak = 0
     idleSince ??= now
     const listening = listener?.state === 'up'

@@ -130,18 +130,19 @@ export function createModel(options: ModelOptions) {
   function read(requests: readonly BucketRequest[], skip: readonly AggregateRequest[]): ReadEvent[] {
     const left = (row: Row) =>
       skip.some(({ aggregateId, from }) => aggregateId === row.aggregateId && row.position >= from)
-    return requests.flatMap(({ bucket, floor, limit }) =>
+    return requests.flatMap(({ bucket, floor, limit, payloads }) =>
       cut(
         unpublished
           .filter((row) => row.bucket === bucket && row.position > floor && isPending(row) && !left(row))
           .slice(0, limit),
+        payloads,
       ),
     )
   }
 
   /** Sometimes the rest is too much for one read. */
-  function cut(found: readonly Row[]): ReadEvent[] {
-    const after = random() < 0.1 ? 1 + below(10) : Infinity
+  function cut(found: readonly Row[], payloads = true): ReadEvent[] {
+    const after = payloads ? (random() < 0.1 ? 1 + below(10) : Infinity) : 0
     return found.map((row, i) => ({ ...row, body: i >= after ? null : row.body }))
   }
 

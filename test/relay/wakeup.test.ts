@@ -18,12 +18,12 @@ const startWakeup = () =>
   })
 
 /** Milliseconds until the next look after one that brought so many, for each of these in turn. */
-async function pauses(found: readonly number[]): Promise<number[]> {
+async function pauses(found: readonly number[], more = false): Promise<number[]> {
   const wakeup = startWakeup()
   const measured: number[] = []
   for (const count of found) {
     const at = performance.now()
-    const next = wakeup.next(count)
+    const next = wakeup.next({ found: count, more })
     await vi.runAllTimersAsync()
     await next
     measured.push(performance.now() - at)
@@ -43,6 +43,10 @@ test('under load looks become rarer until they are worth it, ten milliseconds ap
 
 test('a look that brings much is followed by the next one at once', async () => {
   expect((await pauses(Array.from({ length: 10 }, () => 500))).at(-1)).toBe(0)
+})
+
+test('a look that left something is followed by the next one at once, however little it brought', async () => {
+  expect((await pauses([...Array.from({ length: 30 }, () => 20), 0], true)).slice(-3)).toEqual([0, 0, 0])
 })
 
 test('few events are not kept waiting, also after a time of load', async () => {
