@@ -66,6 +66,22 @@ describe('a committed event', () => {
     expect(heard[0]).toMatchObject({ channel, payload: '' })
   })
 
+  test('wakes whatever the names of the writer mean in its search_path', async () => {
+    await relay("clock_timestamp() + interval '1 minute'")
+    const fails = (signature: string, returns: string) =>
+      `CREATE FUNCTION hostile.${signature} RETURNS ${returns} LANGUAGE plpgsql
+         AS $$ BEGIN RAISE EXCEPTION 'called as %', current_user; END $$`
+    await db.query(`BEGIN; CREATE SCHEMA hostile;
+      ${fails('clock_timestamp()', 'timestamptz')}; ${fails('current_setting(text)', 'text')};
+      ${fails('starts_with(text, text)', 'boolean')}; ${fails('pg_notify(text, text)', 'void')};
+      ${fails('concat(text, oid)', 'text')}; ${fails('later(timestamptz, timestamptz)', 'boolean')};
+      CREATE OPERATOR hostile.> (FUNCTION = hostile.later, LEFTARG = timestamptz, RIGHTARG = timestamptz);
+      SET LOCAL search_path = hostile, pg_catalog`)
+    await db.query(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)
+      VALUES ('a', '1', 't', '{}'); SET LOCAL search_path TO DEFAULT; DROP SCHEMA hostile CASCADE; COMMIT`)
+    expect(await notified()).toBe(1)
+  })
+
   test('that was written by a plain INSERT wakes as well', async () => {
     await relay("clock_timestamp() + interval '1 minute'")
     await db.query(`INSERT INTO "waybill".outbox_events (aggregate_type, aggregate_id, event_type, payload)

@@ -275,17 +275,17 @@ CREATE VIEW "waybill".publication_intents AS
   FROM "waybill".outbox_events
   WHERE revision IS NOT NULL;
 
--- The wake-up. Fires once for each statement and notifies only while a relay says that it sleeps: a NOTIFY
--- takes a cluster-wide lock until its commit is on disk, so a busy system must not notify. The channel is named
--- after the table's oid: unique in the database, and free of every question of quoting and length.
-CREATE FUNCTION "waybill".outbox_wakeup() RETURNS trigger
-  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- The wake-up. Fires once for each statement and notifies only while a relay says that it sleeps: a NOTIFY takes a
+-- cluster-wide lock until its commit is on disk, so a busy system must not notify. The channel is the table's oid.
+-- Every name is qualified instead of setting a search_path: that would be a third of what this costs a writer.
+CREATE FUNCTION "waybill".outbox_wakeup() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
   AS $waybill$
   BEGIN
-    -- An old snapshot may show a relay awake that has long fallen asleep: then it is better to notify for nothing.
-    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted')
-       OR EXISTS (SELECT FROM "waybill".outbox_relays WHERE asleep_until > clock_timestamp()) THEN
-      PERFORM pg_notify('waybill_' || TG_RELID, '');
+    -- An old snapshot may show a relay awake that has long fallen asleep: then better notify for nothing.
+    IF NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read')
+       OR EXISTS (SELECT FROM "waybill".outbox_relays
+                  WHERE asleep_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()) THEN
+      PERFORM pg_catalog.pg_notify(pg_catalog.concat('waybill_', TG_RELID), '');
     END IF;
     RETURN NULL;
   END
