@@ -42,7 +42,11 @@ const bodyLimit = 65_536
  * One POST and its answer, bounded in time and in size. Redirects are not followed. Written against undici's
  * dispatch instead of its `request`, which cannot tell whether a failed request had been sent.
  */
-export function startExchange(dispatcher: Dispatcher, outgoing: Outgoing, timeoutMs: number): Exchange {
+export function startExchange(
+  dispatcher: Dispatcher,
+  { path, headers, body }: Outgoing,
+  timeoutMs: number,
+): Exchange {
   let controller: Dispatcher.DispatchController | undefined
   let head: { status: number; headers: Answer['headers'] } | undefined
   let done = false
@@ -55,7 +59,8 @@ export function startExchange(dispatcher: Dispatcher, outgoing: Outgoing, timeou
     done = true
     clearTimeout(timer)
     if (head !== undefined) {
-      resolve({ ...head, text: Buffer.concat(parts).subarray(0, textLimit).toString('utf8') })
+      const { status, headers } = head
+      resolve({ status, headers, text: parts.length === 0 ? '' : textOf(parts) })
     } else if (error !== undefined) {
       reject(error)
     }
@@ -69,7 +74,7 @@ export function startExchange(dispatcher: Dispatcher, outgoing: Outgoing, timeou
   const timer = setTimeout(() => cancel(`no answer within ${timeoutMs} ms`), timeoutMs)
 
   dispatcher.dispatch(
-    { ...outgoing, method: 'POST', headersTimeout: 0, bodyTimeout: 0 },
+    { path, method: 'POST', headers, body, headersTimeout: 0, bodyTimeout: 0 },
     {
       onRequestStart(started) {
         controller = started
@@ -95,6 +100,10 @@ export function startExchange(dispatcher: Dispatcher, outgoing: Outgoing, timeou
     },
   )
   return { answer: promise, cancel }
+}
+
+function textOf(parts: readonly Buffer[]): string {
+  return Buffer.concat(parts).subarray(0, textLimit).toString('utf8')
 }
 
 // What OpenSSL says when the other side answers in plain text.
