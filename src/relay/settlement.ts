@@ -1,3 +1,4 @@
+import { uuidArray } from '../database/uuid-array.ts'
 import { cleanText, describeError } from '../errors.ts'
 import type { Entry } from './aggregate.ts'
 import type { Statements } from './statements.ts'
@@ -41,11 +42,9 @@ export function statementOf({ kind, entry }: Settlement): SettlementStatement {
   return kind === 'published' && entry.event.revision !== null ? 'intents' : kind
 }
 
-/** An array of uuid as PostgreSQL reads it: they need no quotes, which costs less than what `pg` does with an array. */
-export function idsOf(entries: readonly Entry[]): string {
-  let list = '{'
-  for (const { event } of entries) list += list.length === 1 ? event.id : `,${event.id}`
-  return `${list}}`
+/** The ids of events as a parameter of type uuid[]. */
+export function idsOf(entries: readonly Entry[]): Buffer {
+  return uuidArray(entries.map(({ event }) => event.id))
 }
 
 /** Rows that were written together lie together. */

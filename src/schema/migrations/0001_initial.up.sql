@@ -15,7 +15,7 @@ CREATE FUNCTION "waybill".outbox_bucket(aggregate_type text, aggregate_id text) 
   $waybill$;
 
 CREATE TABLE "waybill".outbox_events (
-  id              uuid        NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY,
+  id              uuid        NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY WITH (fillfactor = 50),
   aggregate_type  text        NOT NULL CHECK (char_length(aggregate_type) BETWEEN 1 AND 255),
   aggregate_id    text        NOT NULL CHECK (char_length(aggregate_id) BETWEEN 1 AND 255),
   event_type      text        NOT NULL CHECK (char_length(event_type) BETWEEN 1 AND 255),
@@ -54,8 +54,8 @@ CREATE INDEX outbox_events_pending
   ON "waybill".outbox_events ("waybill".outbox_bucket(aggregate_type, aggregate_id), position)
   WHERE processed_at IS NULL AND dead_at IS NULL AND discarded_at IS NULL;
 
--- Pages of `list` in position order, and the sweep of the pruner.
-CREATE UNIQUE INDEX outbox_events_position ON "waybill".outbox_events (position);
+-- Pages of `list` in position order, and the sweep of the pruner. Half full: a mark adds an entry beside the first.
+CREATE UNIQUE INDEX outbox_events_position ON "waybill".outbox_events (position) WITH (fillfactor = 50);
 
 -- One intent for each revision and scope.
 CREATE UNIQUE INDEX outbox_events_revision
