@@ -40,9 +40,14 @@ export interface QueryOptions {
   name?: string
   /** Rows as arrays of columns as the server sent them (text, whatever their types) instead of objects. */
   rowMode?: 'text'
+  /** With `rowMode`: makes of each row, as it comes, what is kept of it. It must not throw. */
+  takeRow?: (columns: TextRow) => unknown
   /** Overrides `queryTimeoutMs` for this statement. */
   timeoutMs?: number
 }
+
+/** Columns as the server sent them. */
+export type TextRow = (string | null)[]
 
 export interface QueryResult<Row> {
   rows: Row[]
@@ -202,7 +207,7 @@ export function createConnection(options: ConnectionOptions): Connection {
       }
       const result = await bounded<Pick<pg.QueryResult, 'rows' | 'rowCount'>>(
         mine.client,
-        how.rowMode === 'text' ? queryText(mine.client, config) : mine.client.query(config),
+        how.rowMode === 'text' ? queryText(mine.client, config, how.takeRow) : mine.client.query(config),
         how.timeoutMs ?? limitMs,
       )
       limitMs = queryTimeoutMs
@@ -278,26 +283,27 @@ async function prepareSession(client: pg.Client, byIndex: boolean): Promise<void
   })
 }
 
-type TextRow = (string | null)[]
-
 /** Keeps each row as it was taken from the wire: a tenth of a read is copying it, column by column, through parsers. */
 class TextQuery extends pg.Query {
-  readonly taken: TextRow[] = []
+  readonly taken: unknown[] = []
+  takeRow: (columns: TextRow) => unknown = (columns) => columns
 
   handleDataRow(message: { fields: TextRow }): void {
-    this.taken.push(message.fields)
+    this.taken.push(this.takeRow(message.fields))
   }
 }
 
 function queryText(
   client: pg.Client,
   config: pg.QueryConfig,
-): Promise<{ rows: TextRow[]; rowCount: number }> {
+  takeRow: QueryOptions['takeRow'],
+): Promise<{ rows: unknown[]; rowCount: number }> {
   return new Promise((resolve, reject) => {
     const query = new TextQuery(config, (error) => {
       if (error) reject(error)
       else resolve({ rows: query.taken, rowCount: query.taken.length })
     })
+    if (takeRow !== undefined) query.takeRow = takeRow
     client.query(query)
   })
 }

@@ -17,7 +17,7 @@ for (let value = 0; value < 16; value++) {
  * @param ids in the form in which PostgreSQL prints a uuid
  */
 export function uuidArray(ids: readonly string[]): Buffer {
-  const buffer = Buffer.allocUnsafe(headerBytes + ids.length * (4 + uuidBytes))
+  const buffer = Buffer.alloc(headerBytes + ids.length * (4 + uuidBytes))
   let at = buffer.writeInt32BE(ids.length === 0 ? 0 : 1, 0)
   at = buffer.writeInt32BE(0, at)
   at = buffer.writeInt32BE(uuidOid, at)
@@ -25,7 +25,8 @@ export function uuidArray(ids: readonly string[]): Buffer {
   at = buffer.writeInt32BE(ids.length, at)
   at = buffer.writeInt32BE(1, at)
   for (const id of ids) {
-    at = buffer.writeInt32BE(uuidBytes, at)
+    buffer[at + 3] = uuidBytes
+    at += 4
     for (let i = 0; i < 36; i += 2) {
       if (i === 8 || i === 13 || i === 18 || i === 23) i++
       buffer[at++] = (nibbles[id.charCodeAt(i)]! << 4) | nibbles[id.charCodeAt(i + 1)]!

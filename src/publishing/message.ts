@@ -50,6 +50,18 @@ class RoutableStoredEvent implements RoutableEvent {
   }
 }
 
+let lastType = ''
+let lastTopic = ''
+
+/** The text of the last one is kept: in most cases the next is the same. */
+function defaultTopic(aggregateType: string): string {
+  if (aggregateType !== lastType || lastTopic === '') {
+    lastTopic = `outbox.event.${aggregateType}`
+    lastType = aggregateType
+  }
+  return lastTopic
+}
+
 /**
  * The message for a stored event. Called for each event that is delivered, so it does no work twice: give it
  * the `routable` form when there is one.
@@ -63,7 +75,7 @@ export function createMessage(
   format: MessageFormat,
   routable?: RoutableEvent,
 ): Message {
-  const topic = target.topic ?? `outbox.event.${event.aggregateType}`
+  const topic = target.topic ?? defaultTopic(event.aggregateType)
   if (topic === '') throw undeliverable('the route gives an empty topic, leave it out or give a name')
   return {
     eventId: event.id,

@@ -105,9 +105,11 @@ export interface Share {
 export interface Entry {
   readonly event: SourceEvent
   readonly aggregate: Aggregate
-  readonly outcome: Prepared
+  outcome: Prepared | Published
   /** The part of the memory that it takes. */
   readonly share: Share
+  /** Characters of payload that it has in memory. */
+  size: number
   /** `performance.now()` before which it must not be tried. */
   readonly notBefore: number
   /** Deaths of relays on record. */
@@ -120,6 +122,13 @@ export interface Entry {
 export type Prepared =
   | { readonly destination: string; readonly message: Message; readonly bytes: number }
   | { readonly destination: null; readonly error: Error }
+
+/** What is left of it in memory once it is published. */
+export interface Published {
+  readonly destination: string
+  readonly message: null
+  readonly bytes: 0
+}
 
 let generations = 0
 

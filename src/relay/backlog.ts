@@ -119,7 +119,7 @@ export class Backlog {
 
   /** True when a row that was read is nothing new. What is above all that was in memory need not be looked up there. */
   isKnown({ id, position }: ReadEvent, { highest }: OwnedBucket): boolean {
-    return (position <= highest && this.#known.has(id)) || this.#settledMeanwhile?.has(id) === true
+    return position <= highest && (this.#known.has(id) || this.#settledMeanwhile?.has(id) === true)
   }
 
   /** Brings an event into memory; its aggregate is made when there is none yet. */
@@ -132,12 +132,13 @@ export class Backlog {
       aggregate,
       outcome,
       share,
+      size: event.body.length,
       notBefore: event.retryInMs > 0 ? now + event.retryInMs : 0,
       crashes: event.crashes,
       exceptions: 0,
     }
     this.#known.set(event.id, entry)
-    this.shares.add(share, event.body.length)
+    this.shares.add(share, entry.size)
     bucket.loaded++
     if (event.position > bucket.highest) bucket.highest = event.position
     // One that was just made may be all that there is: `push` would make room for seventeen.
@@ -344,13 +345,32 @@ export class Backlog {
     aggregate.queue.unshift(...entries)
   }
 
-  /** An event under way is settled in the table, or not ours any more. */
+  /**
+   * An event under way is published: what is needed no more goes before its settlement is in the table. A young object
+   * that lives on is copied by the garbage collector, and half of all events in memory wait for that.
+   */
+  published(entry: Entry): void {
+    const { event, outcome, share } = entry
+    if (this.#known.get(event.id) === entry) this.shares.shrink(share, entry.size)
+    entry.size = 0
+    event.body = ''
+    if (outcome.destination !== null)
+      entry.outcome = { destination: outcome.destination, message: null, bytes: 0 }
+  }
+
+  /** An event under way is settled in the table. */
   settled(entry: Entry): void {
     const { bucket } = entry.aggregate
     bucket.inFlight--
     this.#forget(entry)
     this.#settledMeanwhile?.add(entry.event.id)
     if (bucket.suspects > 0) bucket.suspects--
+  }
+
+  /** An event under way is not ours any more: should its bucket be ours again, it is read like any other. */
+  drop(entry: Entry): void {
+    entry.aggregate.bucket.inFlight--
+    this.#forget(entry)
   }
 
   /** Drops an event under way that stays pending in the table; it is read again from there. */
@@ -372,7 +392,7 @@ export class Backlog {
     entry.aggregate.bucket.loaded--
     if (this.#known.get(entry.event.id) !== entry) return
     this.#known.delete(entry.event.id)
-    this.shares.remove(entry.share, entry.event.body.length)
+    this.shares.remove(entry.share, entry.size)
   }
 
   #unload(aggregate: Aggregate): void {

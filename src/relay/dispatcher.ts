@@ -222,8 +222,9 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       confirmed: { early: new Set(), latenciesMs: [] },
     }
     const messages = batch.map(({ outcome }) => {
-      if (outcome.destination === null) throw new Error('an event without a destination cannot be sent')
-      return outcome.message
+      const message = outcome.destination === null ? null : outcome.message
+      if (message === null) throw new Error('an event without a destination, or that is out, cannot be sent')
+      return message
     })
     let isSlow = false
     const slow = setTimeout(() => {
@@ -331,7 +332,7 @@ function goesWith(
   return (
     first.destination !== null &&
     second.destination === first.destination &&
-    second.message.topic === first.message.topic &&
+    second.message?.topic === first.message?.topic &&
     next.notBefore <= head.notBefore &&
     next.crashes === 0 &&
     next.exceptions < 2

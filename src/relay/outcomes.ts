@@ -121,6 +121,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const { aggregate } = entry
     if (aggregate.failing?.eventId === entry.event.id) aggregate.failing = null
     call.confirmed.latenciesMs.push(Math.max(0, clockMs - Number(entry.event.createdAtMicros) / 1000))
+    backlog.published(entry)
     settler.settle({ kind: 'published', entry, receipt: receipt ?? null })
   }
 
@@ -309,7 +310,7 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     return Date.now() + options.clockOffsetMs()
   }
 
-  const dropped = ({ entry }: Settlement) => backlog.settled(entry)
+  const dropped = ({ entry }: Settlement) => backlog.drop(entry)
   return { conclude, confirmEarly, bury, putBack, settled, dropped, outdated }
 }
 

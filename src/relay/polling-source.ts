@@ -47,14 +47,16 @@ export function createPollingSource(connection: Connection, statements: Statemen
   }
 
   async function rows(name: string, text: string, values: readonly unknown[]): Promise<ReadEvent[]> {
-    const { rows } = await connection.query<Row>(text, values, { name, rowMode: 'text' })
-    const first = Number(rows[0]?.[0])
+    const { rows } = await connection.query<ReadEvent>(text, values, {
+      name,
+      rowMode: 'text',
+      takeRow: toEvent as never,
+    })
+    const first = rows[0]?.bucket
     refuseReadOnly(first === rowReadOnly)
-    if (first === rowReset) {
-      reset()
-      return []
-    }
-    return rows.map(toEvent)
+    if (first !== rowReset) return rows
+    reset()
+    return []
   }
 
   function refuseReadOnly(onlyReads: boolean): void {
@@ -167,15 +169,22 @@ export function createDecided() {
   }
 }
 
+/** Of the last row: those of the next are the same texts in most cases, and kept in memory once. */
+let lastAggregateType = ''
+let lastEventType = ''
+
 /** By number: taking a row apart with `const […] = row` goes through its iterator, for each event. */
 export function toEvent(row: Row): ReadEvent {
+  if (row[3] !== lastAggregateType) lastAggregateType = row[3]
+  if (row[5] !== lastEventType) lastEventType = row[5]
   return {
     bucket: Number(row[0]),
-    position: BigInt(row[1]),
+    // A row that says that the reader is mistaken has a bucket and nothing else.
+    position: BigInt(row[1] ?? 0),
     id: row[2],
-    aggregateType: row[3],
+    aggregateType: lastAggregateType,
     aggregateId: row[4],
-    eventType: row[5],
+    eventType: lastEventType,
     body: row[6],
     headers: row[7] ?? '{}',
     revision: row[8],

@@ -119,8 +119,13 @@ export class Shares {
 
   remove(share: Share, bytes: number): void {
     share.events--
-    share.bytes -= bytes
     this.#events--
+    this.shrink(share, bytes)
+  }
+
+  /** An event stays in memory, without its payload. */
+  shrink(share: Share, bytes: number): void {
+    share.bytes -= bytes
     this.#bytes -= bytes
   }
 }

@@ -2,6 +2,8 @@ import type { StoredEvent } from '../publishing/message.ts'
 
 /** An event as the relay read it, with the bookkeeping that decides what happens to it. */
 export interface SourceEvent extends StoredEvent {
+  /** Empty once it is published. */
+  body: string
   readonly bucket: number
   /** Order inside the aggregate. */
   readonly position: bigint

@@ -233,6 +233,7 @@ export function createModel(options: ModelOptions) {
     call.outcome = random() >= options.failing ? 'published' : random() < 0.2 ? 'dead' : 'failed'
     settling.push(call)
     if (call.outcome !== 'published') return
+    backlog.published(entry)
     const key = row.aggregateId
     delivered.set(key, [...(delivered.get(key) ?? []), row.number])
     if (entry.aggregate.failing?.eventId === row.id) entry.aggregate.failing = null
@@ -244,7 +245,7 @@ export function createModel(options: ModelOptions) {
     if (call === undefined) return
     const { entry, row, outcome } = call
     const { aggregate } = entry
-    if (aggregate.bucket.lost) return backlog.settled(entry)
+    if (aggregate.bucket.lost) return backlog.drop(entry)
     if (outcome === 'failed') {
       aggregate.failing ??= { eventId: row.id, since: now, lastAt: now, tries: 0 }
       backlog.release(entry)
