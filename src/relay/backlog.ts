@@ -63,9 +63,8 @@ export class Backlog {
   readonly #sleepers = createSleepers()
 
   constructor(options: BacklogOptions) {
-    const { capacity, destinations, isAway } = options
     this.#options = options
-    this.shares = new Shares({ capacity, maxBytes, destinations, isAway })
+    this.shares = new Shares({ ...options, maxBytes })
   }
 
   /** Aggregates that wait for the next try of their head. */
@@ -345,24 +344,20 @@ export class Backlog {
     aggregate.queue.unshift(...entries)
   }
 
-  /**
-   * An event under way is published: what is needed no more goes before its settlement is in the table. A young object
-   * that lives on is copied by the garbage collector, and half of all events in memory wait for that.
-   */
+  /** An event under way is published: the garbage collector copies what it keeps until its settlement is in the table. */
   published(entry: Entry): void {
-    const { event, outcome, share } = entry
+    const { event, share } = entry
+    const { destination } = entry.outcome
     if (this.#known.get(event.id) === entry) this.shares.shrink(share, entry.size)
     entry.size = 0
     event.body = ''
-    if (outcome.destination !== null)
-      entry.outcome = { destination: outcome.destination, message: null, bytes: 0 }
+    if (destination !== null) entry.outcome = { destination, message: null, bytes: 0 }
   }
 
   /** An event under way is settled in the table. */
   settled(entry: Entry): void {
     const { bucket } = entry.aggregate
-    bucket.inFlight--
-    this.#forget(entry)
+    this.drop(entry)
     this.#settledMeanwhile?.add(entry.event.id)
     if (bucket.suspects > 0) bucket.suspects--
   }
@@ -375,8 +370,7 @@ export class Backlog {
 
   /** Drops an event under way that stays pending in the table; it is read again from there. */
   release(entry: Entry): void {
-    entry.aggregate.bucket.inFlight--
-    this.#forget(entry)
+    this.drop(entry)
     this.stash(entry.aggregate, entry.event.position, entry.share)
   }
 

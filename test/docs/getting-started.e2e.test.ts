@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../../scripts/embedded-postgres.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import type { TestProcess } from '../support/processes.ts'
 import { type Block, blocksOf, readPage } from './markdown.ts'
-import { type Reader, createReader, freePort } from './reader.ts'
+import { type Reader, createReader } from './reader.ts'
 
 const page = readPage('docs/getting-started.md')
 let database: TestDatabase

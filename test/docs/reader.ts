@@ -1,7 +1,4 @@
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
-import { type AddressInfo } from 'node:net'
-import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { atEndOfFile } from '../support/cleanups.ts'
@@ -44,13 +41,4 @@ async function install(folder: string): Promise<void> {
   await symlink('../waybill/dist/cli/main.js', join(modules, '.bin', 'waybill'))
   for (const name of ['pg', 'zod', 'standardwebhooks', '@types'])
     await symlink(join(projectFolder, 'node_modules', name), join(modules, name))
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
