@@ -50,12 +50,12 @@ class RoutableStoredEvent implements RoutableEvent {
   }
 }
 
-let lastType = ''
+let lastType: string | undefined
 let lastTopic = ''
 
 /** The text of the last one is kept: in most cases the next is the same. */
 function defaultTopic(aggregateType: string): string {
-  if (aggregateType !== lastType || lastTopic === '') {
+  if (aggregateType !== lastType) {
     lastTopic = `outbox.event.${aggregateType}`
     lastType = aggregateType
   }

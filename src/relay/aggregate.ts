@@ -108,8 +108,6 @@ export interface Entry {
   outcome: Prepared | Published
   /** The part of the memory that it takes. */
   readonly share: Share
-  /** Characters of payload that it has in memory. */
-  size: number
   /** `performance.now()` before which it must not be tried. */
   readonly notBefore: number
   /** Deaths of relays on record. */

@@ -131,13 +131,12 @@ export class Backlog {
       aggregate,
       outcome,
       share,
-      size: event.body.length,
       notBefore: event.retryInMs > 0 ? now + event.retryInMs : 0,
       crashes: event.crashes,
       exceptions: 0,
     }
     this.#known.set(event.id, entry)
-    this.shares.add(share, entry.size)
+    this.shares.add(share, event.body.length)
     bucket.loaded++
     if (event.position > bucket.highest) bucket.highest = event.position
     // One that was just made may be all that there is: `push` would make room for seventeen.
@@ -348,8 +347,7 @@ export class Backlog {
   published(entry: Entry): void {
     const { event, share } = entry
     const { destination } = entry.outcome
-    if (this.#known.get(event.id) === entry) this.shares.shrink(share, entry.size)
-    entry.size = 0
+    if (this.#known.get(event.id) === entry) this.shares.shrink(share, event.body.length)
     event.body = ''
     if (destination !== null) entry.outcome = { destination, message: null, bytes: 0 }
   }
@@ -386,7 +384,7 @@ export class Backlog {
     entry.aggregate.bucket.loaded--
     if (this.#known.get(entry.event.id) !== entry) return
     this.#known.delete(entry.event.id)
-    this.shares.remove(entry.share, entry.size)
+    this.shares.remove(entry.share, entry.event.body.length)
   }
 
   #unload(aggregate: Aggregate): void {

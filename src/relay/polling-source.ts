@@ -1,4 +1,4 @@
-import type { Connection } from '../database/connection.ts'
+import type { Connection, TextRow } from '../database/connection.ts'
 import { WaybillError } from '../errors.ts'
 import type { AggregateRequest, BucketRequest, ReadEvent, Source } from './source.ts'
 import { type Statements, rowReadOnly, rowReset } from './statements.ts'
@@ -6,7 +6,8 @@ import { type Statements, rowReadOnly, rowReset } from './statements.ts'
 /** An event as the statements give it, in text; see `columns` there. */
 export type Row = [
   bucket: string,
-  position: string,
+  /** Null in the one row that says that the reader is mistaken: it has a bucket and nothing else. */
+  position: string | null,
   id: string,
   aggregateType: string,
   aggregateId: string,
@@ -50,7 +51,7 @@ export function createPollingSource(connection: Connection, statements: Statemen
     const { rows } = await connection.query<ReadEvent>(text, values, {
       name,
       rowMode: 'text',
-      takeRow: toEvent as never,
+      takeRow: toEvent as (columns: TextRow) => ReadEvent,
     })
     const first = rows[0]?.bucket
     refuseReadOnly(first === rowReadOnly)
@@ -179,7 +180,6 @@ export function toEvent(row: Row): ReadEvent {
   if (row[5] !== lastEventType) lastEventType = row[5]
   return {
     bucket: Number(row[0]),
-    // A row that says that the reader is mistaken has a bucket and nothing else.
     position: BigInt(row[1] ?? 0),
     id: row[2],
     aggregateType: lastAggregateType,

@@ -74,6 +74,7 @@ export function startExchange(
   const timer = setTimeout(() => cancel(`no answer within ${timeoutMs} ms`), timeoutMs)
 
   dispatcher.dispatch(
+    // Not by spreading: undici is slow to read what is made of it, a fourth of the cost of a request.
     { path, method: 'POST', headers, body, headersTimeout: 0, bodyTimeout: 0 },
     {
       onRequestStart(started) {
