@@ -1,3 +1,5 @@
+import { setMaxListeners } from 'node:events'
+
 /** Longest delay of a timer in milliseconds; Node fires a longer one at once. */
 export const maxTimerMs = 2 ** 31 - 1
 
@@ -13,6 +15,13 @@ export function pause(ms: number, ...signals: readonly AbortSignal[]): Promise<v
     const timer = setTimeout(done, Math.min(Math.max(ms, 0), maxTimerMs))
     for (const signal of signals) signal.addEventListener('abort', done, { once: true })
   })
+}
+
+/** A controller whose signal any number of calls may listen to at once: Node would take more than ten for a leak. */
+export function createSharedAbort(): AbortController {
+  const controller = new AbortController()
+  setMaxListeners(0, controller.signal)
+  return controller
 }
 
 /** Resolves when the signal aborts. */

@@ -1,5 +1,3 @@
-import { setMaxListeners } from 'node:events'
-
 export interface Abortion {
   readonly aborted: boolean
   /** Resolves, with undefined, at the abort: to race against. */
@@ -55,11 +53,4 @@ export async function beforeAbort(signal: AbortSignal, work: Promise<unknown>): 
   } finally {
     aborted.release()
   }
-}
-
-/** A controller whose signal any number of calls may listen to at once. */
-export function createSharedAbort(): AbortController {
-  const controller = new AbortController()
-  setMaxListeners(0, controller.signal)
-  return controller
 }

@@ -8,9 +8,10 @@ import {
   publishFailed,
   publishTimeout,
 } from '../publishing/publisher.ts'
-import { type Abortion, createSharedAbort, whenAborted } from './abort.ts'
+import { type Abortion, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { createLanes } from './lanes.ts'
+import { createSharedAbort } from '../pause.ts'
 
 /**
  * Handles one event in this process. What it returns is not looked at; that it returns means the event is done.

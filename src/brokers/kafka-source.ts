@@ -3,12 +3,13 @@ import { describeError } from '../errors.ts'
 import { resolveOptions } from '../options.ts'
 import { brokerUnavailable } from '../publishing/publisher.ts'
 import type { Receiver, Source, SourceObserver } from '../publishing/source.ts'
-import { createSharedAbort, whenAborted } from './abort.ts'
+import { whenAborted } from './abort.ts'
 import { loadDependency } from './dependency.ts'
 import { type Member, createMember } from './kafka/member.ts'
 import { failureOf } from './kafka/outcomes.ts'
 import type { KafkaLibrary } from './kafka/session.ts'
 import { type KafkaSourceOptions, kafkaSourceOptions } from './kafka-options.ts'
+import { createSharedAbort } from '../pause.ts'
 
 /** Pause before another member is made, in milliseconds; doubled each time up to the longest. */
 const firstPauseMs = 200

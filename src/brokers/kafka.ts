@@ -2,7 +2,7 @@ import { describeError } from '../errors.ts'
 import { configurationInvalid, resolveOptions } from '../options.ts'
 import { createEncoder } from '../publishing/format.ts'
 import { type Message, type Publisher, brokerUnavailable, unprepared } from '../publishing/publisher.ts'
-import { createSharedAbort, whenAborted } from './abort.ts'
+import { whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { loadDependency } from './dependency.ts'
 import { type Refused, type Send, createDelivery } from './kafka/delivery.ts'
@@ -19,6 +19,7 @@ import {
   kafkaOptions,
   kafkaProducerOptions,
 } from './kafka-options.ts'
+import { createSharedAbort } from '../pause.ts'
 
 export type { KafkaOptions, KafkaProducerOptions, KafkaSourceOptions } from './kafka-options.ts'
 export type { KafkaProducer } from './kafka/ready.ts'

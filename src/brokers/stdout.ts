@@ -8,9 +8,10 @@ import {
   brokerUnavailable,
   publishTimeout,
 } from '../publishing/publisher.ts'
-import { createSharedAbort, whenAborted } from './abort.ts'
+import { whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { cloudEventsSource } from './common-options.ts'
+import { createSharedAbort } from '../pause.ts'
 
 /** What is needed of a writable stream of Node. */
 interface Output {

@@ -10,7 +10,7 @@ import {
   publishTimeout,
   undeliverable,
 } from '../publishing/publisher.ts'
-import { type Abortion, createSharedAbort, whenAborted } from './abort.ts'
+import { type Abortion, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { type Exchange, startExchange } from './http/exchange.ts'
 import { type Outcome, createJudge } from './http/judge.ts'
@@ -19,6 +19,7 @@ import { createSigner } from './http/signature.ts'
 import { type Target, computedTarget, configuredTarget } from './http/targets.ts'
 import { createLanes } from './lanes.ts'
 import { type WebhookOptions, type WebhookSettings, webhookOptions } from './webhook-options.ts'
+import { createSharedAbort } from '../pause.ts'
 
 export { webhookSource } from './webhook-source.ts'
 export type { NodeRequest, NodeResponse, WebhookSource, WebhookSourceOptions } from './webhook-source.ts'

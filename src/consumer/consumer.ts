@@ -3,7 +3,7 @@ import { checkSchemaName } from '../database/identifiers.ts'
 import { WaybillError, describeError } from '../errors.ts'
 import { resolveOptions } from '../options.ts'
 import type { EventCatalogue } from '../outbox/event.ts'
-import { aborted, pause, within } from '../pause.ts'
+import { aborted, createSharedAbort, pause, within } from '../pause.ts'
 import { type SourceObserver } from '../publishing/source.ts'
 import { createTelemetry } from '../telemetry/events.ts'
 import { loadTraces } from '../telemetry/traces.ts'
@@ -50,8 +50,8 @@ export function createConsumer<Tx = Queryable, Events extends EventCatalogue = E
   const { name: consumer } = tuning
   const id = randomUUID()
   const store = openStore(database, { schema, concurrency: tuning.concurrency, isolation: tuning.isolation })
-  const stopping = new AbortController()
-  const givingUp = new AbortController()
+  const stopping = createSharedAbort()
+  const givingUp = createSharedAbort()
   const statements = createInboxStatements(schema)
   const keeper = createKeeper(store, statements, consumer)
   const watch = createDatabaseWatch({

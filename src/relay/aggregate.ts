@@ -19,6 +19,8 @@ export interface OwnedBucket {
   arrears: Arrears<Share> | null
   /** Changes when the floor is set back, so that a read from before does not move it. */
   generation: number
+  /** The last round of reads in which it was read to its end; 0: none since its floor was set back. */
+  readIn: number
   /** What its dead letters hold back is known: it may be read. */
   opened: boolean
   /** How many new rows to ask for; follows what the bucket gives. */
@@ -149,6 +151,7 @@ export function createBucket(taken: TakenBucket, appetite: number): OwnedBucket 
     appetite,
     passing: false,
     generation: nextGeneration(),
+    readIn: 0,
     opened: false,
     aggregates: new Map(),
     loaded: 0,

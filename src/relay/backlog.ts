@@ -316,6 +316,7 @@ export class Backlog {
     bucket.arrears?.settleAll()
     bucket.arrears = null
     bucket.generation = nextGeneration()
+    bucket.readIn = 0
     for (const aggregate of bucket.aggregates.values()) {
       if (aggregate.state === 'waiting' || aggregate.state === 'held' || aggregate.stashedFrom === null)
         continue

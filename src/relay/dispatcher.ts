@@ -1,4 +1,5 @@
 import type { Telemetry } from '../telemetry/events.ts'
+import { createSharedAbort } from '../pause.ts'
 import { startRelaySpan } from '../telemetry/traces.ts'
 import type { Aggregate, Entry } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'
@@ -63,7 +64,7 @@ export function mostCalls(workers: number): number {
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { backlog, settler, outcomes, destinations, tuning, telemetry, isOurs } = options
   const deadAfter = deadAfterCrashes(tuning.maxAttempts)
-  const abortion = new AbortController()
+  const abortion = createSharedAbort()
   let active = 0
   let stopped = false
   /** A group of suspects is being handled. */

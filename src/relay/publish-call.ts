@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import { hasCode } from '../errors.ts'
 import {
   type Message,
@@ -7,6 +6,7 @@ import {
   type PublishResult,
   publishTimeout,
 } from '../publishing/publisher.ts'
+import { createSharedAbort } from '../pause.ts'
 import { toError, toReceipt, toResult } from './publish-result.ts'
 
 /** How one `publish()` call ended. `threw`: for a reason that says nothing about the single events. */
@@ -24,9 +24,8 @@ export async function callPublisher(
   messages: readonly Message[],
   { timeoutMs, signal, onPublished }: { timeoutMs: number } & PublishCall,
 ): Promise<CallOutcome> {
-  const controller = new AbortController()
-  // A publisher may listen once for each message of the call: Node would take that for a leak.
-  setMaxListeners(0, controller.signal)
+  // A publisher may listen once for each message of the call.
+  const controller = createSharedAbort()
   const abort = () => controller.abort(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
   let over = false

@@ -5,12 +5,6 @@ export interface PlannedRead extends BucketRequest {
   readonly generation: number
 }
 
-export interface ReadPlan {
-  readonly requests: readonly PlannedRead[]
-  /** False when there was not room enough to ask every bucket. */
-  readonly complete: boolean
-}
-
 /** What a read gave of one bucket. */
 export interface Returned {
   rows: number
@@ -38,7 +32,7 @@ export function planReads(
   owned: readonly OwnedBucket[],
   turn: number,
   { room, passing }: { room: number; passing: boolean },
-): ReadPlan {
+): PlannedRead[] {
   const requests: PlannedRead[] = []
   const most = passing ? mostWhilePassing : Infinity
   let left = room
@@ -56,7 +50,7 @@ export function planReads(
       payloads: !bucket.passing,
     })
   }
-  return { requests, complete: requests.length === owned.length }
+  return requests
 }
 
 /** What to read of these buckets, each from a position of its own, for about so many rows altogether. */
@@ -142,14 +136,6 @@ export function aggregateRequest(aggregate: Aggregate): AggregateRequest {
 /** Buckets of which something may be read. */
 export function readableBuckets(buckets: ReadonlyMap<number, OwnedBucket>): OwnedBucket[] {
   return [...buckets.values()].filter((bucket) => bucket.opened && !bucket.draining)
-}
-
-/** True when some of these buckets were lost or set back since the read was planned: what they gave is dropped. */
-export function isOutdated(
-  buckets: ReadonlyMap<number, OwnedBucket>,
-  requests: readonly PlannedRead[],
-): boolean {
-  return !requests.every((request) => buckets.get(request.bucket)?.generation === request.generation)
 }
 
 /**

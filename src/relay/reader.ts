@@ -60,6 +60,9 @@ export function createReader(options: ReaderOptions): Reader {
   let quiet = false
   /** Counts what happens from outside while a look is under way. */
   let changes = 0
+  /** What it was when the round of reads began, and whether another one begins next. */
+  let changesBefore = 0
+  let roundBegins = true
   let loop: Promise<void> | undefined
 
   async function run(): Promise<void> {
@@ -82,6 +85,7 @@ export function createReader(options: ReaderOptions): Reader {
   async function look(): Promise<Look> {
     if (toOpen.size > 0) await openBuckets()
     const before = changes
+    if (roundBegins) changesBefore = before
     const now = performance.now()
     // Looks are many, and most have nothing of this to do.
     let found = intake.isDue ? (await resume()) + (await catchUp()) : 0
@@ -95,23 +99,23 @@ export function createReader(options: ReaderOptions): Reader {
     }
     // Before the plan: it may say that reading begins elsewhere.
     if (now - writersAt > writersEveryMs && backlog.buckets.size > 0) await lookAtWriters()
-    const { requests, complete } = intake.front.plan(room)
-    let toEnd = true
+    const requests = intake.front.plan(room)
+    let complete = true
     if (requests.length > 0) {
       const marks = { decided, recent: recent.position }
       const read = await take(requests, (events) =>
         intake.front.add(requests, events, marks, performance.now()),
       )
       found += read.added
-      toEnd = read.toEnd
+      complete = read.complete
       options.onRead()
     }
     dispatcher.pump()
-    const all = complete && toEnd
-    if (all) patience.reset()
-    quiet = found === 0 && all && changes === before
+    quiet = found === 0 && complete && changes === changesBefore
+    roundBegins = complete
+    if (complete) patience.reset()
     // The buckets that were not asked, or whose answer was of no use any more, come next.
-    return { found, more: !all || intake.isDue || intake.sweep.isUnderWay }
+    return { found, more: !complete || intake.isDue || intake.sweep.isUnderWay }
   }
 
   async function lookAtWriters(): Promise<void> {

@@ -2,7 +2,7 @@ import type { Connection } from '../database/connection.ts'
 import { failureOf, isLockTimeout } from '../database/failures.ts'
 import type { Entry } from './aggregate.ts'
 import { createFifo } from './fifo.ts'
-import { pause as pauseFor } from '../pause.ts'
+import { createSharedAbort, pause as pauseFor } from '../pause.ts'
 import {
   type Settlement,
   type SettlementStatement,
@@ -90,7 +90,7 @@ export function createSettler(options: SettlerOptions): Settler {
   const refused = new Set<Settlement>()
   /** Settlements of events that somebody else had locked. */
   const locked = new Set<Settlement>()
-  const stopping = new AbortController()
+  const stopping = createSharedAbort()
   let stopped = false
 
   function fenceOf(entries: readonly Entry[]): [string, number[], string[]] {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { type TestRelay, testRelay } from '../relay/harness.ts'
+import { type TestRelay, testRelay, untilAsleep } from '../relay/harness.ts'
 import { type Ledger, createLedger } from '../support/ledger.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import {
@@ -101,12 +101,7 @@ describe('a session that is terminated', () => {
     const relay = await startRelay()
     const waits: number[] = []
     for (let round = 0; round < 10; round++) {
-      await eventually('the relay sleeps', async () => {
-        const [row] = await database.rows(
-          'SELECT count(*)::int AS n FROM "waybill".outbox_relays WHERE asleep_until > clock_timestamp()',
-        )
-        return row!['n'] === 1
-      })
+      await untilAsleep(database)
       // The notification of this commit finds nobody.
       await ledger.write(1, { beforeCommit: terminating('waybill listen', { waitMs: 5_000 }) })
       const at = performance.now()

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { type TestRelay, testRelay } from '../relay/harness.ts'
+import { type TestRelay, testRelay, untilAsleep } from '../relay/harness.ts'
 import { type Ledger, createLedger } from '../support/ledger.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-import { eventually, expectWhole, ledgerBroker, relaySessions, terminate } from './kit.ts'
+import { expectWhole, ledgerBroker, relaySessions, terminate } from './kit.ts'
 
 let database: TestDatabase
 let ledger: Ledger
@@ -21,13 +21,6 @@ async function startRelay(): Promise<TestRelay> {
 }
 
 const channel = `'waybill_' || '"waybill".outbox_events'::regclass::oid`
-const untilAsleep = () =>
-  eventually('the relay sleeps', async () => {
-    const [row] = await database.rows(
-      'SELECT count(*)::int AS n FROM "waybill".outbox_relays WHERE asleep_until > clock_timestamp()',
-    )
-    return row!['n'] === 1
-  })
 /** How many milliseconds go by until everything is delivered that was written. */
 async function delivery(): Promise<number> {
   const at = performance.now()
@@ -40,7 +33,7 @@ describe('the wake-up', () => {
     'under a storm of notifications (payload "%s") on its channel: events flow, and the relay does not run wild',
     async (payload) => {
       const relay = await startRelay()
-      await untilAsleep()
+      await untilAsleep(database)
       const storming = new AbortController()
       let notified = 0
       const storm = Array.from({ length: 3 }, async () => {
@@ -107,7 +100,7 @@ describe('the wake-up', () => {
     await killing
     expect(kills).toBeGreaterThan(3)
     await relay.until('listener.up', (_, all) => all.length >= 2)
-    await untilAsleep()
+    await untilAsleep(database)
     await ledger.write(5)
     expect(await delivery()).toBeLessThan(2_000)
     await relay.stop()
@@ -119,7 +112,7 @@ describe('the wake-up', () => {
     await ledger.write(5)
     await ledger.untilDelivered()
     for (let round = 0; round < 3; round++) {
-      await untilAsleep()
+      await untilAsleep(database)
       // As a crash of the server leaves it, which forgets what it was not to wait for.
       await database.query('UPDATE "waybill".outbox_relays SET asleep_until = NULL')
       // All at once: a listener that is back before the reader is gone would find nothing wrong.
@@ -129,7 +122,7 @@ describe('the wake-up', () => {
         [relaySessions],
       )
       const at = performance.now()
-      await untilAsleep()
+      await untilAsleep(database)
       expect(performance.now() - at).toBeLessThan(4_000)
       await ledger.write(5)
       expect(await delivery()).toBeLessThan(2_000)
@@ -149,7 +142,7 @@ describe('the wake-up', () => {
           first: `SET TRANSACTION ISOLATION LEVEL ${level}; SELECT FROM "waybill".outbox_relays`,
           async meanwhile() {
             relay = await startRelay()
-            await untilAsleep()
+            await untilAsleep(database)
           },
         })
         waits.push(await delivery())

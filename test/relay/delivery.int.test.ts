@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { aborted, createSharedAbort } from '../../src/pause.ts'
 import type { Publisher } from '../../src/publishing/publisher.ts'
-import { beforeEach, describe, expect, test } from 'vitest'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-import { insertEvents, numbers, readEvents, testRelay, upTo } from './harness.ts'
+import { insertEvents, numbers, readEvents, testRelay, untilAsleep, upTo } from './harness.ts'
 import { recordingPublisher } from './recording-publisher.ts'
 
 let database: TestDatabase
@@ -250,6 +251,42 @@ describe('delivery', () => {
     await relay.stop()
   })
 
+  test('makes as many calls at once as it has workers, and Node takes them for no leak', async () => {
+    const warnings: string[] = []
+    const warned = ({ name }: Error) => void warnings.push(name)
+    process.on('warning', warned)
+    onTestFinished(() => void process.off('warning', warned))
+    await insertEvents(
+      database,
+      upTo(16).map((i) => ({ aggregate: `a-${i}` })),
+    )
+    const answer = createSharedAbort()
+    const publisher = recordingPublisher({ onCall: () => aborted(answer.signal) })
+    const relay = testRelay(database, { destinations: { publisher }, workers: 16, batchSize: 1 })
+    await relay.start()
+    await publisher.untilCalled(16)
+    answer.abort()
+    await publisher.untilDelivered(16)
+    await relay.stop()
+    expect(warnings).toEqual([])
+  })
+
+  // More than one read asks, with eight rows for each and room for 4 000.
+  test('finds an end, and sleeps, with as many buckets as there may be', async () => {
+    const many = await createTestDatabase({ buckets: 1024 })
+    await insertEvents(
+      many,
+      upTo(2000).map((i) => ({ aggregate: `a-${i}` })),
+    )
+    const options = () => ({ destinations: { publisher: recordingPublisher() }, batchSize: 10 })
+    expect(await testRelay(many, options()).drain()).toMatchObject({ published: 2000, stuck: 0 })
+    const relay = testRelay(many, options())
+    await relay.start()
+    await relay.until('listener.up')
+    await untilAsleep(many)
+    await relay.stop()
+  })
+
   test('tells the head of a publication that its revision is out', async () => {
     const { query, rows } = database
     await query('BEGIN')
@@ -318,13 +355,3 @@ describe('delivery', () => {
     ).toMatchObject({ published: 1 })
   })
 })
-
-async function untilAsleep(database: TestDatabase): Promise<void> {
-  for (;;) {
-    const [row] = await database.rows<{ asleep: boolean }>(
-      'SELECT EXISTS (SELECT FROM "waybill".outbox_relays WHERE asleep_until > clock_timestamp()) AS asleep',
-    )
-    if (row!.asleep) return
-    await delay(10)
-  }
-}

@@ -1,5 +1,6 @@
 import { createTelemetry, type TelemetryEventName, type TelemetryEvents } from '../../src/telemetry/events.ts'
 import { type Relay, type RelayOptions, createRelay } from '../../src/relay/index.ts'
+import { eventually } from '../faults/kit.ts'
 import { atEndOfFile } from '../support/cleanups.ts'
 import type { TestDatabase } from '../support/postgres.ts'
 
@@ -112,4 +113,14 @@ export function numbers(bodies: readonly string[]): number[] {
 /** 1 to `count`. */
 export function upTo(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i + 1)
+}
+
+/** Resolves once the relay sleeps until it is notified. */
+export async function untilAsleep(database: TestDatabase): Promise<void> {
+  await eventually('the relay sleeps', async () => {
+    const [row] = await database.rows<{ asleep: boolean }>(
+      'SELECT EXISTS (SELECT FROM "waybill".outbox_relays WHERE asleep_until > clock_timestamp()) AS asleep',
+    )
+    return row!.asleep
+  })
 }

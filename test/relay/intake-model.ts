@@ -189,12 +189,12 @@ export function createModel(options: ModelOptions) {
     const mark = decided()
     // A moment of the model stands for so many milliseconds.
     if (recent.add({ drawn: BigInt(rows.length), open }, now * 20)) intake.front.backToFloor()
-    const { requests, complete } = intake.front.plan(room)
-    if (requests.length === 0) return complete
-    const { added, toEnd } = take(requests, (events) =>
+    const requests = intake.front.plan(room)
+    if (requests.length === 0) return true
+    const { added, complete } = take(requests, (events) =>
       intake.front.add(requests, events, { decided: mark, recent: recent.position }, now),
     )
-    return added === 0 && complete && toEnd
+    return added === 0 && complete
   }
 
   function start(): void {

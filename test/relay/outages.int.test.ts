@@ -8,7 +8,7 @@ import {
   rejectedBy,
 } from '../../src/publishing/publisher.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
-import { insertEvents, numbers, readEvents, testRelay, upTo } from './harness.ts'
+import { insertEvents, numbers, readEvents, testRelay, untilAsleep, upTo } from './harness.ts'
 import { recordingPublisher } from './recording-publisher.ts'
 
 let database: TestDatabase
@@ -79,6 +79,33 @@ describe('an outage of the destination', () => {
     await down.untilDelivered(3000)
     await relay.stop()
     expect(new Set(down.delivered.map(({ message }) => message.eventId)).size).toBe(3000)
+    expect((await readEvents(database)).every((row) => row.published && row.attempts === 0)).toBe(true)
+  })
+
+  // There is room in memory for a few probes only, and one read asks no more buckets than that.
+  test('of every destination lets the relay sleep between its probes', async () => {
+    await insertEvents(
+      database,
+      upTo(10).map((i) => ({ aggregateType: i % 2 === 0 ? 'one' : 'other', aggregate: `a-${i}` })),
+    )
+    let away = true
+    const makePublisher = () =>
+      recordingPublisher({
+        onCall() {
+          if (away) throw brokerUnavailable('refused')
+        },
+      })
+    const [one, other] = [makePublisher(), makePublisher()]
+    const relay = testRelay(database, {
+      destinations: { one, other },
+      routes: [{ aggregateType: 'one', to: 'one' }, { to: 'other' }],
+    })
+    await relay.start()
+    await relay.until('destination.down', (_, all) => all.length === 2)
+    await untilAsleep(database)
+    away = false
+    await Promise.all([one.untilDelivered(5), other.untilDelivered(5)])
+    await relay.stop()
     expect((await readEvents(database)).every((row) => row.published && row.attempts === 0)).toBe(true)
   })
 

@@ -7,7 +7,7 @@ const full = () =>
   Object.assign(createBucket({ ...taken, bucket: 7 }, 800), { floor: 5_000n, loaded: 1_500, highest: 4_000n })
 const idle = () => createBucket({ ...taken, bucket: 8 }, 8)
 const limits = (buckets: ReturnType<typeof full>[], passing: boolean) =>
-  planReads(buckets, 0, { room: 800, passing }).requests.map(({ limit }) => limit)
+  planReads(buckets, 0, { room: 800, passing }).map(({ limit }) => limit)
 
 test('a bucket of which rows are passed leaves the others of the same read something, and is read in small parts', () => {
   expect(limits([full(), idle()], false)).toEqual([2_300])
@@ -22,7 +22,7 @@ test('while nothing but rows that stay in the table comes of a bucket, it is rea
   const bucket = full()
   const marks = { decided: 10_000n, recent: 0n }
   const read = (returned: { rows: number; added: number; cut: boolean }) => {
-    const [request] = planReads([bucket], 0, { room: 800, passing: true }).requests
+    const [request] = planReads([bucket], 0, { room: 800, passing: true })
     moveFloor(bucket, request!, { ...returned, last: request!.floor + BigInt(returned.rows) }, marks, 800)
     return request!.payloads
   }

@@ -1,6 +1,5 @@
 import type { AsyncMessage, Channel, Connection } from 'rabbitmq-client'
-import { within } from '../../pause.ts'
-import { createSharedAbort } from '../abort.ts'
+import { createSharedAbort, within } from '../../pause.ts'
 import { proveAlone } from './exclusive.ts'
 import { keepBodies } from './raw-bodies.ts'
 import { type ConnectionClass, frameBytes } from './session.ts'

@@ -7,12 +7,13 @@ import {
   publishTimeout,
   unprepared,
 } from '../../publishing/publisher.ts'
-import { type Abortion, createSharedAbort, whenAborted } from '../abort.ts'
+import { type Abortion, whenAborted } from '../abort.ts'
 import { createLanes } from '../lanes.ts'
 import { type AwsMeaning, codeOf, meaningOfError } from './answers.ts'
 import { type Entry, toBatches, toEntry } from './entries.ts'
 import { type Places, nameOf } from './names.ts'
 import { type FailedEntry, meaningOfEntry, toFailure } from './outcomes.ts'
+import { createSharedAbort } from '../../pause.ts'
 
 /** What AWS answered to a batch, by the `Id` of each entry. */
 export interface BatchAnswer {

@@ -1,6 +1,6 @@
-import { createSignal, pause } from '../../pause.ts'
+import { createSharedAbort, createSignal, pause } from '../../pause.ts'
 import type { DeliveryAnswer, Receiver } from '../../publishing/source.ts'
-import { createSharedAbort, whenAborted } from '../abort.ts'
+import { whenAborted } from '../abort.ts'
 import type { Reading, Taken } from './reading.ts'
 
 export interface SessionOptions<M extends Taken> {

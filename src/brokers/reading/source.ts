@@ -1,6 +1,5 @@
-import { pause, retryPauseMs, within } from '../../pause.ts'
+import { createSharedAbort, pause, retryPauseMs, within } from '../../pause.ts'
 import type { Receiver, Source } from '../../publishing/source.ts'
-import { createSharedAbort } from '../abort.ts'
 import { type SourceState, createSourceState } from '../source-state.ts'
 import type { Reading, Taken } from './reading.ts'
 import { runSession } from './session.ts'
