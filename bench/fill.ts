@@ -15,7 +15,19 @@ export const articleTarget: FillTarget = {
            VALUES ('order', aggregate, 'order.created', ${payload})`,
 }
 
+/** A UUIDv7 (RFC 9562, section 5.7), as the library gives to each event: milliseconds since 1970, then random bits. */
+const timeOrderedId = `(lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
+                        || right(replace(gen_random_uuid()::text, '-', ''), 19))::uuid`
+
+/** Events as the library writes them. */
 export const waybillTarget: FillTarget = {
+  table: 'waybill.outbox_events',
+  insert: `INSERT INTO waybill.outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
+           VALUES (${timeOrderedId}, 'order', aggregate, 'order.created', ${payload})`,
+}
+
+/** Events as a plain INSERT writes them, with the default of the column: ids at random. */
+export const randomIdsTarget: FillTarget = {
   table: 'waybill.outbox_events',
   insert: `INSERT INTO waybill.outbox_events (aggregate_type, aggregate_id, event_type, payload)
            VALUES ('order', aggregate, 'order.created', ${payload})`,

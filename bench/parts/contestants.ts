@@ -1,5 +1,6 @@
 import { relayDefaults } from '../../src/relay/options.ts'
 import type { Contestant } from '../child/job.ts'
+import type { Kind } from './drain-tables.ts'
 import { graphileMissing, hasGraphile } from '../graphile-worker.ts'
 
 /** One that takes part in the drain. */
@@ -7,6 +8,8 @@ export interface Entrant {
   key: string
   title: string
   contestant: Contestant
+  /** The rows that it drains. */
+  kind: Kind
   /** Why it cannot take part. */
   missing?: string
 }
@@ -25,6 +28,7 @@ function waybill(
     key,
     title: `Waybill, ${title}`,
     contestant: { kind: 'waybill', options, publisherMs },
+    kind: 'waybill',
     ...(impossible ? { missing: deleteMissing } : {}),
   }
 }
@@ -34,6 +38,7 @@ function graphile(key: string, title: string, concurrentJobs: number, localQueue
     key,
     title: `graphile-worker, ${title}`,
     contestant: { kind: 'graphile', concurrentJobs, localQueueSize },
+    kind: 'graphile',
     ...(hasGraphile() ? {} : { missing: graphileMissing }),
   }
 }
@@ -42,6 +47,7 @@ export const article: Entrant = {
   key: 'article',
   title: 'the usual relay, a row at a time',
   contestant: { kind: 'article' },
+  kind: 'article',
 }
 
 export const standard = waybill('standard', '`batchSize` 200 (default)', { batchSize: 200 })
@@ -56,6 +62,11 @@ export const deleting = waybill('deleting', "`batchSize` 1000, `settle: 'delete'
   batchSize: 1000,
   settle: 'delete',
 })
+/** What a plain INSERT gives them, which is what all events have that the library did not write. */
+export const randomIds: Entrant = {
+  ...waybill('random_ids', '`batchSize` 1000, ids at random', { batchSize: 1000 }),
+  kind: 'waybill_random_ids',
+}
 export const graphilePreset = graphile('graphile_preset', '24 jobs at once, local queue 500', 24, 500)
 export const graphileTuned = graphile('graphile_tuned', '100 jobs at once, local queue 2000', 100, 2000)
 
@@ -65,6 +76,7 @@ export const entrants: readonly Entrant[] = [
   thousand,
   slowPublisher,
   deleting,
+  randomIds,
   graphilePreset,
   graphileTuned,
 ]

@@ -20,7 +20,7 @@ const drainTimeoutMs = 400_000
 
 /** Lets one contestant drain a fresh copy of its template. */
 export async function drainCopy(context: Context, server: BenchServer, entrant: Entrant): Promise<Drained> {
-  const { kind } = entrant.contestant
+  const { kind } = entrant
   const { rows, warmUpRows } = context.scale.drain
   const warmUp = await server.createDatabase('warm_up', warmUpOf(kind))
   const database = await server.createDatabase('bench', templateOf(kind))
@@ -42,10 +42,9 @@ export interface DrainTables {
 export async function drainOnce(
   { children, profileFolder }: Context,
   server: BenchServer,
-  { title, contestant }: Entrant,
+  { title, kind, contestant }: Entrant,
   { warmUp, warmUpRows, database, rows }: DrainTables,
 ): Promise<Drained> {
-  const { kind } = contestant
   const child = children.start(
     {
       job: 'drain',
@@ -53,7 +52,7 @@ export async function drainOnce(
       warmUp: { url: warmUp.url, rows: warmUpRows },
       target: { url: database.url, rows },
     },
-    { timeoutMs: drainTimeoutMs, profileFolder: kind === 'waybill' ? profileFolder : undefined },
+    { timeoutMs: drainTimeoutMs, profileFolder: contestant.kind === 'waybill' ? profileFolder : undefined },
   )
   try {
     await child.warm()

@@ -1,16 +1,25 @@
 import { migrate } from '../../src/schema/migrator.ts'
 import { articleTable } from '../article-relay.ts'
 import type { Contestant } from '../child/job.ts'
-import { type FillTarget, articleTarget, fill, graphileTarget, waybillTarget } from '../fill.ts'
+import {
+  type FillTarget,
+  articleTarget,
+  fill,
+  graphileTarget,
+  randomIdsTarget,
+  waybillTarget,
+} from '../fill.ts'
 import { loadGraphile } from '../graphile-worker.ts'
 import type { Scale } from '../scale.ts'
 import type { BenchDatabase, BenchServer } from '../server.ts'
 
-export type Kind = Contestant['kind']
+/** A table with rows of one kind. */
+export type Kind = Contestant['kind'] | 'waybill_random_ids'
 
 export const targets: Record<Kind, FillTarget> = {
   article: articleTarget,
   waybill: waybillTarget,
+  waybill_random_ids: randomIdsTarget,
   graphile: graphileTarget,
 }
 
@@ -54,7 +63,7 @@ export async function makeTemplate(
 
 async function makeSchema(database: BenchDatabase, kind: Kind): Promise<void> {
   if (kind === 'article') await database.query(articleTable)
-  if (kind === 'waybill') await migrate({ databaseUrl: database.url })
+  if (kind === 'waybill' || kind === 'waybill_random_ids') await migrate({ databaseUrl: database.url })
   if (kind !== 'graphile') return
   const graphile = loadGraphile()
   const logger = new graphile.Logger(() => () => undefined)

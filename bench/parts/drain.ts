@@ -8,6 +8,7 @@ import {
   entrants,
   graphilePreset,
   graphileTuned,
+  randomIds,
   slowPublisher,
   standard,
   thousand,
@@ -21,6 +22,7 @@ const comparisons: Record<string, [of: Entrant, to: Entrant]> = {
   'drain.default_batch_vs_article': [standard, article],
   'drain.default_batch_vs_best': [standard, thousand],
   'drain.delete_vs_article': [deleting, article],
+  'drain.random_ids_vs_article': [randomIds, article],
   'drain.vs_graphile_worker': [thousand, graphilePreset],
   'drain.vs_graphile_worker_tuned': [thousand, graphileTuned],
   'drain.publisher_2ms_vs_noop': [slowPublisher, thousand],
@@ -51,7 +53,7 @@ async function runRounds(context: Context, taking: readonly Entrant[]): Promise<
   const server = await startBenchServer()
   try {
     log(`drain: writing ${thousands(rows)} rows for each kind of table, one transaction each`)
-    await makeTemplates(server, new Set(taking.map(({ contestant }) => contestant.kind)), scale.drain)
+    await makeTemplates(server, new Set(taking.map(({ kind }) => kind)), scale.drain)
     for (let round = 0; round < rounds; round++) {
       // Another one begins each time.
       for (let turn = 0; turn < taking.length; turn++) {
@@ -94,7 +96,7 @@ function sectionOf(
   return {
     title: 'Drain',
     notes: [
-      `${thousands(rows)} events of about 300 bytes over ${thousands(aggregates)} aggregates, each written by a transaction of its own, to a publisher that does nothing. Medians of ${rounds} interleaved rounds; ratios are medians of the ratios within a round. Every contestant runs in a Node.js process of its own that has drained ${thousands(scale.drain.warmUpRows)} other events before; each drain works on a copy of the same files, vacuumed, analyzed, in the server's memory, after a checkpoint.`,
+      `${thousands(rows)} events of about 300 bytes over ${thousands(aggregates)} aggregates, each written by a transaction of its own, to a publisher that does nothing. The ids are those that the library gives (UUIDv7); "at random" are those of a plain INSERT. Medians of ${rounds} interleaved rounds; ratios are medians of the ratios within a round. Every contestant runs in a Node.js process of its own that has drained ${thousands(scale.drain.warmUpRows)} other events before; each drain works on a copy of the same files, vacuumed, analyzed, in the server's memory, after a checkpoint.`,
       'events/s: from the first to the last call of the publisher. settled/s: until the last event was settled in the table.',
     ],
     head: [
