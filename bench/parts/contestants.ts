@@ -62,7 +62,7 @@ export const deleting = waybill('deleting', "`batchSize` 1000, `settle: 'delete'
   batchSize: 1000,
   settle: 'delete',
 })
-/** What a plain INSERT gives them, which is what all events have that the library did not write. */
+/** Events with the ids that a plain INSERT gives them. */
 export const randomIds: Entrant = {
   ...waybill('random_ids', '`batchSize` 1000, ids at random', { batchSize: 1000 }),
   kind: 'waybill_random_ids',

@@ -1,5 +1,6 @@
 import { describeError, hasCode } from '../errors.ts'
 import { type OptionsOf, instance, integer, object, resolveOptions } from '../options.ts'
+import { createSharedAbort } from '../pause.ts'
 import {
   type Message,
   type Publisher,
@@ -11,7 +12,6 @@ import {
 import { type Abortion, whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { createLanes } from './lanes.ts'
-import { createSharedAbort } from '../pause.ts'
 
 /**
  * Handles one event in this process. What it returns is not looked at; that it returns means the event is done.

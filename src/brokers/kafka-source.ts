@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { describeError } from '../errors.ts'
 import { resolveOptions } from '../options.ts'
+import { createSharedAbort } from '../pause.ts'
 import { brokerUnavailable } from '../publishing/publisher.ts'
 import type { Receiver, Source, SourceObserver } from '../publishing/source.ts'
 import { whenAborted } from './abort.ts'
@@ -9,7 +10,6 @@ import { type Member, createMember } from './kafka/member.ts'
 import { failureOf } from './kafka/outcomes.ts'
 import type { KafkaLibrary } from './kafka/session.ts'
 import { type KafkaSourceOptions, kafkaSourceOptions } from './kafka-options.ts'
-import { createSharedAbort } from '../pause.ts'
 
 /** Pause before another member is made, in milliseconds; doubled each time up to the longest. */
 const firstPauseMs = 200

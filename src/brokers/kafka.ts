@@ -1,5 +1,6 @@
 import { describeError } from '../errors.ts'
 import { configurationInvalid, resolveOptions } from '../options.ts'
+import { createSharedAbort } from '../pause.ts'
 import { createEncoder } from '../publishing/format.ts'
 import { type Message, type Publisher, brokerUnavailable, unprepared } from '../publishing/publisher.ts'
 import { whenAborted } from './abort.ts'
@@ -19,7 +20,6 @@ import {
   kafkaOptions,
   kafkaProducerOptions,
 } from './kafka-options.ts'
-import { createSharedAbort } from '../pause.ts'
 
 export type { KafkaOptions, KafkaProducerOptions, KafkaSourceOptions } from './kafka-options.ts'
 export type { KafkaProducer } from './kafka/ready.ts'

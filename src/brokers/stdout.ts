@@ -1,5 +1,6 @@
 import { describeError } from '../errors.ts'
 import { type OptionsOf, instance, object, resolveOptions } from '../options.ts'
+import { createSharedAbort } from '../pause.ts'
 import { type Encoder, createEncoder } from '../publishing/format.ts'
 import {
   type Message,
@@ -11,7 +12,6 @@ import {
 import { whenAborted } from './abort.ts'
 import type { Broker } from './broker.ts'
 import { cloudEventsSource } from './common-options.ts'
-import { createSharedAbort } from '../pause.ts'
 
 /** What is needed of a writable stream of Node. */
 interface Output {

@@ -1,6 +1,7 @@
 import { connect } from 'node:net'
 import { describeError } from '../errors.ts'
 import { resolveOptions } from '../options.ts'
+import { createSharedAbort } from '../pause.ts'
 import { createEncoder } from '../publishing/format.ts'
 import {
   type Message,
@@ -19,7 +20,6 @@ import { createSigner } from './http/signature.ts'
 import { type Target, computedTarget, configuredTarget } from './http/targets.ts'
 import { createLanes } from './lanes.ts'
 import { type WebhookOptions, type WebhookSettings, webhookOptions } from './webhook-options.ts'
-import { createSharedAbort } from '../pause.ts'
 
 export { webhookSource } from './webhook-source.ts'
 export type { NodeRequest, NodeResponse, WebhookSource, WebhookSourceOptions } from './webhook-source.ts'

@@ -1,5 +1,5 @@
-import type { Telemetry } from '../telemetry/events.ts'
 import { createSharedAbort } from '../pause.ts'
+import type { Telemetry } from '../telemetry/events.ts'
 import { startRelaySpan } from '../telemetry/traces.ts'
 import type { Aggregate, Entry } from './aggregate.ts'
 import type { Backlog } from './backlog.ts'

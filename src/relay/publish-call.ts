@@ -1,4 +1,5 @@
 import { hasCode } from '../errors.ts'
+import { createSharedAbort } from '../pause.ts'
 import {
   type Message,
   type PublishCall,
@@ -6,7 +7,6 @@ import {
   type PublishResult,
   publishTimeout,
 } from '../publishing/publisher.ts'
-import { createSharedAbort } from '../pause.ts'
 import { toError, toReceipt, toResult } from './publish-result.ts'
 
 /** How one `publish()` call ended. `threw`: for a reason that says nothing about the single events. */

@@ -1,8 +1,8 @@
 import type { Connection } from '../database/connection.ts'
 import { failureOf, isLockTimeout } from '../database/failures.ts'
+import { createSharedAbort, pause as pauseFor } from '../pause.ts'
 import type { Entry } from './aggregate.ts'
 import { createFifo } from './fifo.ts'
-import { createSharedAbort, pause as pauseFor } from '../pause.ts'
 import {
   type Settlement,
   type SettlementStatement,

@@ -271,7 +271,7 @@ describe('delivery', () => {
     expect(warnings).toEqual([])
   })
 
-  // More than one read asks, with eight rows for each and room for 4 000.
+  // More than one read asks: eight rows of each, and 1 000 in one read.
   test('finds an end, and sleeps, with as many buckets as there may be', async () => {
     const many = await createTestDatabase({ buckets: 1024 })
     await insertEvents(

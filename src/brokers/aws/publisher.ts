@@ -1,3 +1,4 @@
+import { createSharedAbort } from '../../pause.ts'
 import { createEncoder } from '../../publishing/format.ts'
 import {
   type Message,
@@ -13,7 +14,6 @@ import { type AwsMeaning, codeOf, meaningOfError } from './answers.ts'
 import { type Entry, toBatches, toEntry } from './entries.ts'
 import { type Places, nameOf } from './names.ts'
 import { type FailedEntry, meaningOfEntry, toFailure } from './outcomes.ts'
-import { createSharedAbort } from '../../pause.ts'
 
 /** What AWS answered to a batch, by the `Id` of each entry. */
 export interface BatchAnswer {

@@ -1,8 +1,8 @@
 import type { KafkaMessage } from 'kafkajs'
+import { createSharedAbort } from '../../pause.ts'
 import type { HeaderPair } from '../../publishing/headers.ts'
 import type { Delivery, DeliveryAnswer, Receiver } from '../../publishing/source.ts'
 import { type Position, createPosition } from './position.ts'
-import { createSharedAbort } from '../../pause.ts'
 
 /**
  * What a member of a group has in hand from one assignment of partitions to the next. With the next one all of it is
