@@ -115,11 +115,19 @@ export function upTo(count: number): number[] {
   return Array.from({ length: count }, (_, i) => i + 1)
 }
 
-/** Resolves once the relay sleeps until it is notified. */
+/**
+ * Resolves once the relay sleeps until it is notified. That it says so on the database is not enough: it looks once
+ * more after that, and the notification of an event that this look finds wakes nobody.
+ */
 export async function untilAsleep(database: TestDatabase): Promise<void> {
   await eventually('the relay sleeps', async () => {
     const [row] = await database.rows<{ asleep: boolean }>(
-      'SELECT EXISTS (SELECT FROM "waybill".outbox_relays WHERE asleep_until > clock_timestamp()) AS asleep',
+      `SELECT EXISTS (SELECT FROM "waybill".outbox_relays WHERE asleep_until > clock_timestamp())
+              AND NOT EXISTS (
+                SELECT FROM pg_stat_activity
+                WHERE datname = current_database() AND application_name = 'waybill read'
+                  AND (state <> 'idle' OR query LIKE '%SET asleep_until%' OR query LIKE '%AS drawn%')
+              ) AS asleep`,
     )
     return row!.asleep
   })
