@@ -8,7 +8,7 @@ import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
 import { describeWith } from '../support/services.ts'
 import { kafka, newTopic, publish, statuses } from './kafka-bench.ts'
 
-vi.setConfig({ testTimeout: 240_000 })
+vi.setConfig({ testTimeout: 120_000 })
 
 let server: KafkaServer
 let db: TestDatabase
@@ -57,10 +57,9 @@ describeWith('kafka-server', 'a consumer of Kafka', () => {
       expect(new Set(statuses(await publish(publisher, messages.slice(from, to))))).toEqual(
         new Set(['published']),
       )
-    // A member whose connection broke while it joined keeps the group waiting for the rebalance timeout, 60 s.
     const untilHandled = (count: number) =>
       vi.waitFor(async () => expect((await handled()).length).toBeGreaterThanOrEqual(count), {
-        timeout: 100_000,
+        timeout: 60_000,
       })
 
     const first = await start(topic)

@@ -1,3 +1,4 @@
+import { type EachBatchHandler, Kafka } from 'kafkajs'
 import { beforeAll, expect, it, vi } from 'vitest'
 import { kafkaSource } from '../../src/brokers/kafka.ts'
 import type { Delivery, DeliveryAnswer, Source } from '../../src/publishing/source.ts'
@@ -157,6 +158,36 @@ describeWith('kafka-server', 'a source of Kafka', () => {
         expect(firsts).toEqual(firsts.toSorted((a, b) => a - b))
       }
     }
+  })
+
+  it('waits for a member that lives and does not join again as long as for one that is dead', async () => {
+    const topic = await newTopic(server.url)
+    await send(topic, 1)
+    const stuck = new Kafka({ brokers: [server.url], logLevel: 0 }).consumer({
+      ...{ groupId: topic, sessionTimeout: 60_000, rebalanceTimeout: 6_000, heartbeatInterval: 100 },
+    })
+    const stopping = new AbortController()
+    atEndOfFile(async () => {
+      stopping.abort()
+      await stuck.disconnect()
+    })
+    await stuck.connect()
+    await stuck.subscribe({ topic, fromBeginning: true })
+    const begun = new Promise<void>((resolve, reject) => {
+      const eachBatch: EachBatchHandler = async ({ heartbeat }) => {
+        resolve()
+        while (!stopping.signal.aborted) {
+          await heartbeat().catch(() => undefined)
+          await new Promise((go) => setTimeout(go, 100))
+        }
+      }
+      stuck.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch }).catch(reject)
+    })
+    await begun
+    const at = performance.now()
+    const { arrived } = await read(topic, undefined, { sessionTimeoutMs: 6_000 })
+    await arrived(1)
+    expect(performance.now() - at).toBeLessThan(20_000)
   })
 
   it('begins with the oldest message, or with the next one', async () => {

@@ -35,7 +35,10 @@ export function createMember(
   const consumer: Consumer = new library.Kafka(sockets.config).consumer({
     groupId: group,
     sessionTimeout: sessionTimeoutMs,
-    rebalanceTimeout: Math.max(60_000, sessionTimeoutMs),
+    // A member says something every `heartbeatInterval` whatever its handlers do, and joins again at once when it is
+    // told to: one that did not is as good as dead. Longer would only be waited for where the broker does not notice a
+    // death (one that was killed itself may come back without the sessions of its members), and as long for the answer.
+    rebalanceTimeout: sessionTimeoutMs,
     heartbeatInterval,
     maxWaitTimeInMs: fetchWaitMs,
     allowAutoTopicCreation: false,
