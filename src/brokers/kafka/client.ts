@@ -25,6 +25,8 @@ export function createSockets(settings: KafkaConnectionSettings): Sockets {
     if (destroyed) throw new Error('the client was given up')
     const socket = makeSocket(args)
     sockets.add(socket)
+    // KafkaJS calls `unref` of a closed socket for each request that finds it closed, and Node adds a listener each time.
+    socket.setMaxListeners(0)
     socket.once('close', () => sockets.delete(socket))
     if (connecting) expectAnswer(socket, settings.connectTimeoutMs)
     return socket
