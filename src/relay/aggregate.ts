@@ -114,7 +114,7 @@ export interface Entry {
   readonly notBefore: number
   /** Deaths of relays on record. */
   crashes: number
-  /** Exceptions of a publisher that ended a call with several events, this one among them; from 2 on it goes alone. */
+  /** Calls with several events, this one among them, that ended without a word about any; from 2 on it goes alone. */
   exceptions: number
 }
 

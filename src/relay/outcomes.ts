@@ -5,7 +5,7 @@ import type { Backlog } from './backlog.ts'
 import { type Destination, noteFailure, noteSuccess } from './destination.ts'
 import { type FailureKind, judge, kindOf } from './failure.ts'
 import type { RelayTuning } from './options.ts'
-import type { CallOutcome } from './publish-call.ts'
+import { type CallOutcome, failureOfCall } from './publish-call.ts'
 import { answerOf, requestedPauseMs } from './publish-result.ts'
 import { type Settlement, errorText } from './settlement.ts'
 import type { Settler } from './settler.ts'
@@ -67,6 +67,8 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
     const now = performance.now()
     const clockMs = databaseClockMs()
     const results = 'results' in outcome ? outcome.results : []
+    // Such an end says something about an event only if no other is left that it may be about.
+    const shared = !('results' in outcome) && batch.length - confirmed.early.size > 1
     if (results.some((result) => result.status === 'published')) proveAlive(destination, startedAt, now)
     for (let start = 0, end = 0; start < batch.length; start = end) {
       const { aggregate } = batch[start]!
@@ -85,9 +87,9 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
           back.push(entry)
         } else {
           step =
-            'threw' in outcome && batch.length > 1
+            'threw' in outcome && shared
               ? onBatchException(entry)
-              : onFailure(destination, entry, result ?? failureOfCall(outcome), startedAt, now)
+              : onFailure(call, entry, result ?? failureOfCall(outcome), shared, now)
           if (step === 'go') back.push(entry)
         }
       }
@@ -145,10 +147,10 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
   }
 
   function onFailure(
-    destination: Destination,
+    { destination, startedAt }: Call,
     entry: Entry,
     failure: { status: 'retry' | 'reject' | 'threw'; error: unknown; afterMs?: number },
-    startedAt: number,
+    shared: boolean,
     now: number,
   ): Step {
     const { aggregate } = entry
@@ -181,6 +183,11 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
       maxAttempts: tuning.maxAttempts,
       outageGraceMs: tuning.outageGraceMs,
     })
+    if (verdict !== 'outage' && shared) {
+      // One of them it is. It will be found out, with the evidence that there is, when each goes alone.
+      entry.exceptions = 2
+      return survive(entry)
+    }
     failing.lastAt = now
     if (verdict === 'outage') {
       destination.circuit.failed(startedAt, now, { error, ...(afterMs === undefined ? {} : { afterMs }) })
@@ -321,12 +328,6 @@ export function createOutcomes(options: OutcomesOptions): Outcomes {
 function othersGetThrough(destination: Destination, failing: Failing, kind: FailureKind): boolean {
   const { circuit, lastSuccessStartedAt } = destination
   return !circuit.open && lastSuccessStartedAt > (kind === 'unavailable' ? failing.lastAt : failing.since)
-}
-
-function failureOfCall(outcome: CallOutcome): { status: 'retry' | 'threw'; error: unknown } {
-  if ('unavailable' in outcome) return { status: 'retry', error: outcome.unavailable }
-  const error = 'threw' in outcome ? outcome.threw : new Error('the publisher gave no result')
-  return { status: 'threw', error }
 }
 
 function referenceOf({ event }: Entry): EventReference {

@@ -9,10 +9,11 @@ import {
 } from '../publishing/publisher.ts'
 import { toError, toReceipt, toResult } from './publish-result.ts'
 
-/** How one `publish()` call ended. `threw`: for a reason that says nothing about the single events. */
+/** How one `publish()` call ended. All but `results` say nothing about the single events. */
 export type CallOutcome =
   | { readonly results: readonly PublishResult[] }
   | { readonly unavailable: Error }
+  | { readonly timedOut: Error }
   | { readonly threw: unknown }
 
 /** After the signal a publisher has this long to say what got through, in milliseconds. */
@@ -39,10 +40,7 @@ export async function callPublisher(
     timer = setTimeout(() => {
       const error = publishTimeout(`no answer within ${timeoutMs} ms`)
       controller.abort(error)
-      grace = setTimeout(
-        () => resolve({ results: messages.map(() => ({ status: 'retry', error })) }),
-        settleGraceMs,
-      )
+      grace = setTimeout(() => resolve({ timedOut: error }), settleGraceMs)
     }, timeoutMs)
   })
   try {
@@ -75,8 +73,7 @@ async function attempt(
   } catch (thrown) {
     const error = toError(thrown)
     if (hasCode(error, 'BROKER_UNAVAILABLE')) return { unavailable: error }
-    if (hasCode(error, 'PUBLISH_TIMEOUT'))
-      return { results: messages.map(() => ({ status: 'retry', error })) }
+    if (hasCode(error, 'PUBLISH_TIMEOUT')) return { timedOut: error }
     return { threw: error }
   }
 }
@@ -93,10 +90,17 @@ function resultsOf(answer: unknown): PublishResult[] | undefined {
   return results
 }
 
+/** What a call that ended without results means for an event of it. */
+export function failureOfCall(outcome: CallOutcome): { status: 'retry' | 'threw'; error: unknown } {
+  if ('unavailable' in outcome) return { status: 'retry', error: outcome.unavailable }
+  if ('timedOut' in outcome) return { status: 'retry', error: outcome.timedOut }
+  const error = 'threw' in outcome ? outcome.threw : new Error('the publisher gave no result')
+  return { status: 'threw', error }
+}
+
 /** The first error of a call, or undefined when everything was published. */
 export function errorOf(outcome: CallOutcome): unknown {
-  if ('unavailable' in outcome) return outcome.unavailable
-  if ('threw' in outcome) return outcome.threw ?? new Error('thrown: undefined')
+  if (!('results' in outcome)) return failureOfCall(outcome).error ?? new Error('thrown: undefined')
   for (const result of outcome.results) if (result.status !== 'published') return result.error
   return undefined
 }

@@ -7,7 +7,7 @@ import { kindOf } from './failure.ts'
 import type { RelayTuning } from './options.ts'
 import { backoffMs, pause, retryPauseMs } from '../pause.ts'
 import { type Row, toEvent } from './polling-source.ts'
-import { callPublisher } from './publish-call.ts'
+import { callPublisher, failureOfCall } from './publish-call.ts'
 import { requestedPauseMs } from './publish-result.ts'
 import { errorText } from './settlement.ts'
 import type { SourceEvent } from './source.ts'
@@ -109,10 +109,8 @@ export function createReplayer(options: ReplayerOptions): Replayer {
         receipt: result.receipt ?? null,
         error: null,
       }
-    const failure =
-      result?.error ??
-      ('unavailable' in outcome ? outcome.unavailable : 'threw' in outcome ? outcome.threw : undefined)
-    const kind = 'unavailable' in outcome ? 'unavailable' : kindOf(result?.status ?? 'threw', failure)
+    const { status, error: failure } = result ?? failureOfCall(outcome)
+    const kind = kindOf(status, failure)
     const error = errorText(failure)
     if (kind === 'refused' || kind === 'undeliverable')
       return { state: 'dead', attempts: tries + 1, pauseMs: null, receipt: null, error }

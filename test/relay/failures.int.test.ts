@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import {
   type Message,
   type PublishResult,
+  brokerUnavailable,
   publishFailed,
   publishTimeout,
 } from '../../src/publishing/publisher.ts'
@@ -232,6 +233,36 @@ describe('an event that fails', () => {
     await relay.stop()
     expect(publisher.calls.slice(0, 3).map((call) => call.length)).toEqual([10, 10, 1])
     expect((await readEvents(database)).filter((row) => row.dead)).toHaveLength(1)
+  })
+
+  test.for<[string, () => Promise<void>]>([
+    ['lets its call run into the limit', () => new Promise(() => undefined)],
+    ['resets the receiver', () => Promise.reject(brokerUnavailable('reset'))],
+  ])('that %s is found out, and costs those of the same call nothing', async ([, fail]) => {
+    await insertEvents(
+      database,
+      upTo(10).map((i) => ({ aggregate: `a-${i}`, payload: { n: i } })),
+    )
+    const publisher = recordingPublisher({
+      onCall: (messages) => (messages.some((message) => n(message) === 5) ? fail() : undefined),
+    })
+    const relay = testRelay(database, {
+      ...{ destinations: { bus: publisher }, workers: 1, maxAttempts: 3, publishTimeoutMs: 50 },
+    })
+    await relay.start()
+    // Evidence needs others: they come one after the other.
+    const feed = setInterval(
+      () => void insertEvents(database, [{ aggregate: 'fresh', payload: { n: 0 } }]),
+      10,
+    )
+    await relay.until('event.dead')
+    clearInterval(feed)
+    await relay.until('batch.finished', () => publisher.bodies('fresh').length > 0)
+    await relay.stop()
+    const events = await readEvents(database)
+    expect(events.filter(({ dead }) => dead)).toMatchObject([{ aggregate_id: 'a-5', attempts: 3 }])
+    expect(events.filter(({ attempts, dead }) => attempts > 0 && !dead)).toEqual([])
+    expect(events.filter(({ published, aggregate_id: id }) => published && id !== 'fresh')).toHaveLength(9)
   })
 
   test('a publisher that never answers is given up after the limit, and what comes back too late changes nothing', async () => {
