@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { TelemetryEvents } from '../../src/telemetry/events.ts'
 import { dead, plant, published } from '../operations/plant.ts'
+import { nodeWarnings } from '../support/warnings.ts'
 import { database, open, send, start, telemetry } from './admin-bench.ts'
 
 describe('reading', () => {
@@ -89,15 +90,12 @@ describe('reading', () => {
   })
 
   it('answers several requests at once, and its sessions take one statement at a time', async () => {
-    const warnings: string[] = []
-    const warned = ({ message }: Error) => void warnings.push(message)
     // pg warns when a session is asked a second thing before it has answered the first.
-    process.on('warning', warned)
+    const warnings = nodeWarnings()
     await plant(database, dead)
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, i) => send(open, i % 2 === 0 ? '/api/v1/status' : '/api/v1/events')),
     )
-    process.off('warning', warned)
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200))
     expect(warnings).toEqual([])
   })

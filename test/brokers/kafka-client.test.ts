@@ -4,6 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createSockets } from '../../src/brokers/kafka/client.ts'
 import { kafkaSourceOptions } from '../../src/brokers/kafka-options.ts'
 import { resolveOptions } from '../../src/options.ts'
+import { nodeWarnings } from '../support/warnings.ts'
 
 test('a closed socket may be let go any number of times, and Node takes it for no leak', async () => {
   const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
@@ -12,10 +13,7 @@ test('a closed socket may be let go any number of times, and Node takes it for n
   const { port } = server.address() as AddressInfo
   const options = { brokers: [`127.0.0.1:${port}`], group: 'g', topics: ['t'] }
   const { config } = createSockets(resolveOptions(kafkaSourceOptions, options))
-  const warnings: string[] = []
-  const warned = ({ name }: Error) => void warnings.push(name)
-  process.on('warning', warned)
-  onTestFinished(() => void process.off('warning', warned))
+  const warnings = nodeWarnings()
 
   const socket = config.socketFactory!({ host: '127.0.0.1', port, ssl: undefined as never, onConnect() {} })
   await once(socket.resume(), 'close')

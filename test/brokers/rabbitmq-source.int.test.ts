@@ -7,6 +7,7 @@ import { connectAmqp } from '../support/amqp-consumer.ts'
 import { createProxy } from '../support/proxy.ts'
 import { type RabbitmqServer, startRabbitmq } from '../support/rabbitmq.ts'
 import { describeWith } from '../support/services.ts'
+import { nodeWarnings } from '../support/warnings.ts'
 import { bodyOf, done, held, read } from './source-bench.ts'
 
 describeWith('rabbitmq', 'the source for RabbitMQ', () => {
@@ -233,9 +234,7 @@ describeWith('rabbitmq', 'the source for RabbitMQ', () => {
   })
 
   it('gives back more, and reconnects more often, than Node allows listeners, without a warning', async () => {
-    const warnings: Error[] = []
-    const warned = (warning: Error) => void warnings.push(warning)
-    process.on('warning', warned)
+    const warnings = nodeWarnings()
     const proxy = await createProxy(server.port)
     const url = server.url.replace(`:${server.port}`, `:${proxy.port}`)
     let refusals = 20
@@ -249,7 +248,6 @@ describeWith('rabbitmq', 'the source for RabbitMQ', () => {
       await send([String(i)])
       await reading.waitFor(40 + i)
     }
-    process.off('warning', warned)
     expect(warnings).toEqual([])
   })
 

@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { aborted, createSharedAbort } from '../../src/pause.ts'
 import type { Publisher } from '../../src/publishing/publisher.ts'
 import { type TestDatabase, createTestDatabase } from '../support/postgres.ts'
+import { nodeWarnings } from '../support/warnings.ts'
 import { insertEvents, numbers, readEvents, testRelay, untilAsleep, upTo } from './harness.ts'
 import { recordingPublisher } from './recording-publisher.ts'
 
@@ -252,10 +253,7 @@ describe('delivery', () => {
   })
 
   test('makes as many calls at once as it has workers, and Node takes them for no leak', async () => {
-    const warnings: string[] = []
-    const warned = ({ name }: Error) => void warnings.push(name)
-    process.on('warning', warned)
-    onTestFinished(() => void process.off('warning', warned))
+    const warnings = nodeWarnings()
     await insertEvents(
       database,
       upTo(16).map((i) => ({ aggregate: `a-${i}` })),

@@ -3,11 +3,10 @@ import { expect, it } from 'vitest'
 import type { Publisher } from '../../src/publishing/publisher.ts'
 import { callPublisher } from '../../src/relay/publish-call.ts'
 import { testMessage } from '../../src/testing/test-message.ts'
+import { nodeWarnings } from '../support/warnings.ts'
 
 it('lets a publisher listen for the end of the call once for each message', async () => {
-  const warnings: Error[] = []
-  const warned = (warning: Error) => void warnings.push(warning)
-  process.on('warning', warned)
+  const warnings = nodeWarnings()
   const publisher: Publisher = {
     name: 'listens',
     capabilities: { ordering: 'batch', deduplication: false },
@@ -23,7 +22,6 @@ it('lets a publisher listen for the end of the call once for each message', asyn
     results: unknown[]
   }
   await setImmediate()
-  process.off('warning', warned)
   expect(results).toHaveLength(200)
   expect(warnings).toEqual([])
 })
